@@ -18,7 +18,7 @@ pub mod quantized;
 pub mod tier;
 
 pub use quantized::{BLOCK, Precision, QuantizedRow};
-pub use tier::{Kernels, available, best, by_name};
+pub use tier::{ATTENTION_BLOCK, Kernels, Softmax, available, best, by_name};
 
 /// Rows of a weight matrix in a float format, `[r, k]`, row-major.
 #[derive(Clone, Copy, Debug)]

@@ -1,7 +1,7 @@
 //! The definition of every kernel, in plain Rust: what all other tiers must equal bit for bit.
 
 use crate::quantized::{BLOCK, Precision, QuantizedRow};
-use crate::tier::Kernels;
+use crate::tier::{ATTENTION_BLOCK, Kernels, Softmax};
 use crate::FloatRows;
 
 pub(crate) static TABLE: Kernels = Kernels {
@@ -247,24 +247,27 @@ fn delta_step(state: &mut [f32], q: &[f32], k: &[f32], v: &[f32], decay: f32, be
     }
 }
 
-fn attend(q: &[f32], keys: &[f32], values: &[f32], scale: f32, scores: &mut [f32], out: &mut [f32]) {
+fn attend(q: &[f32], keys: &[f32], values: &[f32], scale: f32, softmax: &mut Softmax, out: &mut [f32]) {
     let d = q.len();
+    let mut scores = [0.0; ATTENTION_BLOCK];
+    let scores = &mut scores[..keys.len() / d];
+    let mut largest = softmax.max;
     for (s, key) in scores.iter_mut().zip(keys.chunks_exact(d)) {
         *s = dot(q, key) * scale;
+        largest = largest.max(*s);
     }
-    let largest = scores.iter().fold(f32::NEG_INFINITY, |m, s| m.max(*s));
+    let correction = exp(softmax.max - largest);
     for s in scores.iter_mut() {
         *s = exp(*s - largest);
     }
-    let inverse = 1.0 / sum_products(scores.len(), |j| scores[j]);
-    out.fill(0.0);
+    *softmax = Softmax { max: largest, sum: softmax.sum * correction + sum_products(scores.len(), |j| scores[j]) };
+    for o in out.iter_mut() {
+        *o *= correction;
+    }
     for (s, value) in scores.iter().zip(values.chunks_exact(d)) {
         for (o, v) in out.iter_mut().zip(value) {
             *o += s * v;
         }
-    }
-    for o in out {
-        *o *= inverse;
     }
 }
 

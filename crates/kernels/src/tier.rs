@@ -24,7 +24,7 @@ pub struct Kernels {
     pub(crate) rope: fn(&mut [f32], &[f32], &[f32]),
     pub(crate) conv_silu: fn(&[&[f32]], &[f32], &mut [f32]),
     pub(crate) delta_step: fn(&mut [f32], &[f32], &[f32], &[f32], f32, f32, &mut [f32]),
-    pub(crate) attend: fn(&[f32], &[f32], &[f32], f32, &mut [f32], &mut [f32]),
+    pub(crate) attend: fn(&[f32], &[f32], &[f32], f32, &mut Softmax, &mut [f32]),
 }
 
 impl std::fmt::Debug for Kernels {
@@ -152,17 +152,38 @@ impl Kernels {
         (self.delta_step)(state, q, k, v, decay, beta, out);
     }
 
-    /// Softmax attention of one query over `p` cached positions: `keys` and `values` are `[p, d]`, `scores` `[p]` is
-    /// scratch, `out` `[d]`.
+    /// Softmax attention of one query over the next `p <= ATTENTION_BLOCK` cached positions, added to what earlier calls
+    /// left in `softmax` and `out` `[d]`; `keys` and `values` are `[p, d]`.
     ///
-    /// `s_j = (q.k_j) * scale` in 16 lanes over `d`; `e_j = exp(s_j - max)`; the sum of `e` in 16 lanes over `j`;
-    /// `out = (sum_j e_j v_j) * (1 / sum)`, sequential in `j`.
-    pub fn attend(&self, q: &[f32], keys: &[f32], values: &[f32], scale: f32, scores: &mut [f32], out: &mut [f32]) {
-        assert_eq!(q.len(), out.len(), "attend: lengths differ");
+    /// `s_j = (q.k_j) * scale` in 16 lanes over `d`; `m = max(softmax.max, max_j s_j)`; `c = exp(softmax.max - m)`;
+    /// `e_j = exp(s_j - m)`; `softmax.sum = softmax.sum * c + sum_j e_j` (16 lanes over `j`); `out = out * c`, then
+    /// `out += e_j v_j`, sequential in `j`. The caller starts with `Softmax::default()` and zeros, cuts positions at
+    /// multiples of [`ATTENTION_BLOCK`], and multiplies by `1 / softmax.sum` at the end.
+    pub fn attend(&self, q: &[f32], keys: &[f32], values: &[f32], scale: f32, softmax: &mut Softmax, out: &mut [f32]) {
+        assert!(q.len() == out.len() && !q.is_empty(), "attend: lengths differ");
         assert!(
-            keys.len() == values.len() && keys.len() == scores.len() * q.len() && !scores.is_empty(),
+            keys.len() == values.len() && keys.len().is_multiple_of(q.len()) && !keys.is_empty(),
             "attend: caches are not [p, d]"
         );
-        (self.attend)(q, keys, values, scale, scores, out);
+        assert!(keys.len() / q.len() <= ATTENTION_BLOCK, "attend: more than one block");
+        (self.attend)(q, keys, values, scale, softmax, out);
+    }
+}
+
+/// Positions that [`Kernels::attend`] takes at once: borders of the running softmax, part of the numerics contract.
+pub const ATTENTION_BLOCK: usize = 128;
+
+/// The running maximum and sum of a softmax taken in blocks.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Softmax {
+    /// Largest score so far.
+    pub max: f32,
+    /// Sum of `exp(score - max)` so far.
+    pub sum: f32,
+}
+
+impl Default for Softmax {
+    fn default() -> Softmax {
+        Softmax { max: f32::NEG_INFINITY, sum: 0.0 }
     }
 }
