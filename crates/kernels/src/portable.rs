@@ -86,6 +86,47 @@ pub fn silu(x: f32) -> f32 {
     x * sigmoid(x)
 }
 
+/// `ln(1 + e^x)`: softplus; `x` itself above 20, where the difference is below `f32` resolution.
+pub fn ln_1p_exp(x: f32) -> f32 {
+    if x > 20.0 {
+        return x;
+    }
+    let e = exp(x);
+    let u = 1.0 + e;
+    // ln(u) * e / (u - 1) gives back what rounding 1 + e lost (Kahan's log1p).
+    if u == 1.0 { e } else { ln(u) * (e / (u - 1.0)) }
+}
+
+/// Natural logarithm of a normal positive number: exponent and a polynomial on `sqrt(1/2)..sqrt(2)`, after Cephes
+/// (`logf`).
+fn ln(x: f32) -> f32 {
+    let bits = x.to_bits();
+    let mut n = (bits >> 23) as i32 - 126;
+    let mut m = f32::from_bits((bits & 0x007f_ffff) | 0x3f00_0000);
+    if m < std::f32::consts::FRAC_1_SQRT_2 {
+        n -= 1;
+        m += m;
+    }
+    let r = m - 1.0;
+    let z = r * r;
+    let mut p = 7.037_683_6e-2;
+    for c in [
+        -1.151_461e-1,
+        1.167_699_9e-1,
+        -1.242_014_1e-1,
+        1.424_932_3e-1,
+        -1.666_805_7e-1,
+        2.000_071_5e-1,
+        -2.499_999_4e-1,
+        3.333_333e-1,
+    ] {
+        p = p * r + c;
+    }
+    let n = n as f32;
+    let y = r * z * p + n * -2.121_944_4e-4 - 0.5 * z;
+    r + y + n * 0.693_359_4
+}
+
 fn quantize(x: &[f32], precision: Precision, into: &mut QuantizedRow) {
     into.len = x.len();
     into.precision = precision;
@@ -288,6 +329,15 @@ mod tests {
         assert_eq!(exp(-100.0), 0.0);
         assert_eq!(exp(100.0), f32::INFINITY);
         assert!(exp(f32::NAN).is_nan());
+    }
+
+    #[test]
+    fn softplus_is_close_to_the_true_value() {
+        for i in -30_000..=30_000 {
+            let x = i as f32 * 1e-3;
+            let truth = f64::from(x).exp().ln_1p();
+            assert!(((f64::from(ln_1p_exp(x)) - truth) / truth).abs() < 5e-7, "{x}");
+        }
     }
 
     #[test]

@@ -57,6 +57,12 @@ impl QuantizedRow {
         }
     }
 
+    /// Bytes that [`new`](Self::new) allocates.
+    pub fn bytes(capacity: usize) -> usize {
+        let blocks = capacity.div_ceil(BLOCK);
+        blocks * (4 * BLOCK + 8)
+    }
+
     /// Number of values held.
     pub fn len(&self) -> usize {
         self.len
