@@ -1,1 +1,26 @@
-//! (to be written)
+//! `.litertlm` bundles: a path or bytes go in, sections with their metadata come out, checked; it never writes, never
+//! copies a section and never asks a network.
+//!
+//! Rooms, in reading order: [`Bundle`] (what users hold), `container` (the header), `section` (what sections are),
+//! [`metadata`] (the protocol buffers in it), `wire` (their encoding), `tokenizer` (the compressed tokenizer).
+//! `docs/format.md` describes the bytes.
+
+mod bundle;
+mod container;
+mod error;
+pub mod metadata;
+mod section;
+mod tokenizer;
+mod wire;
+
+pub use bundle::{Bundle, Tokenizer};
+pub use container::{BLOCK, Version};
+pub use error::{Error, ErrorKind};
+pub use kinglet_tflite as tflite;
+pub use metadata::{ExecutorMetadata, LlmMetadata};
+pub use section::{Item, Section, SectionKind, Value};
+pub use tokenizer::TOKENIZER_LIMIT;
+pub use wire::{Fault, Unknown};
+
+/// Result of this crate.
+pub type Result<T> = std::result::Result<T, Error>;

@@ -12,7 +12,7 @@ use crate::model::{Code, Model, OperatorRecord, Signature, Subgraph};
 use crate::operators::{self, COMPOSITE, Kind, LAST_DEPRECATED, Options};
 use crate::schema::{self, options};
 use crate::tensor::{Data, ElementType, Scales, Shape, Tensor};
-use crate::{Error, Result};
+use crate::Result;
 
 impl Model {
     /// Reads a `.tflite` file or section. `external` holds the constants that a model keeps in a companion file.
