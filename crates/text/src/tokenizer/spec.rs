@@ -1,0 +1,298 @@
+//! The bytes of `tokenizer.json` go in, its parts come out checked for everything that the encoder relies on; nothing
+//! here encodes.
+
+use super::added::AddedToken;
+use super::pieces::char_of_byte;
+use crate::Error;
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use std::collections::{HashMap, HashSet};
+use tokenizers::models::bpe::{BPE, Vocab};
+use tokenizers::utils::SysRegex;
+
+/// Largest `tokenizer.json` that is read, in bytes; the largest known ones have 35 MB.
+const MAX_BYTES: usize = 300 << 20;
+/// Longest split pattern that is compiled, in bytes.
+const MAX_PATTERN: usize = 16 << 10;
+/// Longest content of an added token, in bytes.
+const MAX_ADDED: usize = 1 << 10;
+
+/// A checked tokenizer file.
+pub(super) struct Spec {
+    /// Holds no added token.
+    pub(super) bpe: BPE,
+    /// Every token of the model's own vocabulary with its id, added ones left out.
+    pub(super) base: Vec<(String, u32)>,
+    pub(super) added: Vec<AddedToken>,
+    /// Whether text is brought to Unicode form C first.
+    pub(super) compose: bool,
+    /// Patterns that cut text into words, applied in turn; every match and every gap is a word.
+    pub(super) splits: Vec<SysRegex>,
+}
+
+#[derive(Deserialize)]
+struct Probe {
+    model: Option<ProbeModel>,
+}
+
+#[derive(Deserialize)]
+struct ProbeModel {
+    #[serde(rename = "type")]
+    kind: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct File {
+    added_tokens: Option<Vec<Added>>,
+    normalizer: Option<Step>,
+    pre_tokenizer: Option<Step>,
+    decoder: Option<Step>,
+    model: Model,
+}
+
+#[derive(Deserialize)]
+struct Added {
+    id: u32,
+    content: String,
+    #[serde(default)]
+    single_word: bool,
+    #[serde(default)]
+    lstrip: bool,
+    #[serde(default)]
+    rstrip: bool,
+    #[serde(default)]
+    normalized: bool,
+    #[serde(default)]
+    special: bool,
+}
+
+/// A normalizer, pre-tokenizer or decoder: the fields of all kinds that are supported.
+#[derive(Deserialize)]
+struct Step {
+    #[serde(rename = "type")]
+    kind: String,
+    pretokenizers: Option<Vec<Step>>,
+    pattern: Option<Pattern>,
+    behavior: Option<String>,
+    add_prefix_space: Option<bool>,
+    use_regex: Option<bool>,
+}
+
+#[derive(Deserialize)]
+enum Pattern {
+    Regex(String),
+    String(IgnoredAny),
+}
+
+#[derive(Deserialize)]
+struct Model {
+    dropout: Option<f64>,
+    continuing_subword_prefix: Option<String>,
+    end_of_word_suffix: Option<String>,
+    byte_fallback: Option<bool>,
+    ignore_merges: Option<bool>,
+    vocab: Vocab,
+    merges: Vec<Merge>,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Merge {
+    Pair(String, String),
+    Line(String),
+}
+
+fn unsupported(section: &'static str, found: impl Into<String>, expected: &'static str) -> Error {
+    Error::Unsupported { section, found: found.into(), expected }
+}
+
+fn inconsistent(section: &'static str, reason: String) -> Error {
+    Error::TokenizerInconsistent { section, reason }
+}
+
+impl Spec {
+    pub(super) fn read(json: &[u8]) -> Result<Self, Error> {
+        if json.len() > MAX_BYTES {
+            return Err(Error::TokenizerTooLarge { bytes: json.len(), limit: MAX_BYTES });
+        }
+        check_kind(json)?;
+        let file: File = parse(json)?;
+        let compose = read_normalizer(file.normalizer)?;
+        let splits = read_pre_tokenizer(file.pre_tokenizer)?;
+        match file.decoder {
+            Some(Step { kind, .. }) if kind == "ByteLevel" => {}
+            Some(Step { kind, .. }) => return Err(unsupported("decoder.type", kind, "ByteLevel")),
+            None => return Err(unsupported("decoder", "absent", "ByteLevel")),
+        }
+        let added = read_added(file.added_tokens.unwrap_or_default(), &file.model.vocab, compose)?;
+        let (bpe, base) = read_model(file.model, &added)?;
+        Ok(Self { bpe, base, added, compose, splits })
+    }
+}
+
+fn parse<'a, T: Deserialize<'a>>(json: &'a [u8]) -> Result<T, Error> {
+    serde_json::from_slice(json).map_err(|error| Error::TokenizerJson(error.to_string()))
+}
+
+/// Says of a file of another kind that it is of another kind, before its fields are held against those of this kind.
+fn check_kind(json: &[u8]) -> Result<(), Error> {
+    let Some(model) = parse::<Probe>(json)?.model else {
+        return Err(unsupported("model", "absent", "a BPE model"));
+    };
+    match model.kind.as_deref() {
+        Some("BPE") => Ok(()),
+        found => Err(unsupported("model.type", found.unwrap_or("absent"), "BPE")),
+    }
+}
+
+fn read_normalizer(step: Option<Step>) -> Result<bool, Error> {
+    match step {
+        None => Ok(false),
+        Some(step) if step.kind == "NFC" => Ok(true),
+        Some(step) => Err(unsupported("normalizer.type", step.kind, "NFC or null")),
+    }
+}
+
+fn read_pre_tokenizer(step: Option<Step>) -> Result<Vec<SysRegex>, Error> {
+    const EXPECTED: &str = "Split steps and a final ByteLevel";
+    let steps = match step {
+        Some(Step { kind, pretokenizers: Some(steps), .. }) if kind == "Sequence" => steps,
+        Some(step) => vec![step],
+        None => return Err(unsupported("pre_tokenizer", "absent", EXPECTED)),
+    };
+    let Some((last, splits)) = steps.split_last() else {
+        return Err(unsupported("pre_tokenizer.pretokenizers", "empty", EXPECTED));
+    };
+    if last.kind != "ByteLevel" {
+        return Err(unsupported("pre_tokenizer", format!("ending with {}", last.kind), EXPECTED));
+    }
+    if last.add_prefix_space != Some(false) || last.use_regex != Some(false) {
+        let expected = "with add_prefix_space and use_regex false";
+        return Err(unsupported("pre_tokenizer.ByteLevel", "of another kind", expected));
+    }
+    splits.iter().map(read_split).collect()
+}
+
+fn read_split(step: &Step) -> Result<SysRegex, Error> {
+    if step.kind != "Split" {
+        return Err(unsupported("pre_tokenizer.type", step.kind.clone(), "Split or ByteLevel"));
+    }
+    if step.behavior.as_deref() != Some("Isolated") {
+        let found = step.behavior.clone().unwrap_or_else(|| "absent".to_owned());
+        return Err(unsupported("pre_tokenizer.Split.behavior", found, "Isolated"));
+    }
+    let pattern = match &step.pattern {
+        Some(Pattern::Regex(pattern)) if pattern.len() <= MAX_PATTERN => pattern,
+        Some(Pattern::Regex(pattern)) => {
+            let reason = format!("the pattern holds {} bytes, more than {MAX_PATTERN}", pattern.len());
+            return Err(inconsistent("pre_tokenizer.Split.pattern", reason));
+        }
+        Some(Pattern::String(_)) | None => {
+            return Err(unsupported("pre_tokenizer.Split.pattern", "not a regular expression", "Regex"));
+        }
+    };
+    SysRegex::new(pattern).map_err(|error| inconsistent("pre_tokenizer.Split.pattern", error.to_string()))
+}
+
+/// The reference gives ids by position and ignores those in the file, so a file in which the two differ means different
+/// ids to different readers.
+fn read_added(entries: Vec<Added>, vocab: &Vocab, compose: bool) -> Result<Vec<AddedToken>, Error> {
+    const SECTION: &str = "added_tokens";
+    let mut added: Vec<AddedToken> = Vec::with_capacity(entries.len());
+    let mut seen = HashSet::new();
+    let mut next = u32::try_from(vocab.len()).map_err(|_| inconsistent("model.vocab", "too many tokens".to_owned()))?;
+    for entry in entries {
+        let name = &entry.content;
+        if name.is_empty() || name.len() > MAX_ADDED {
+            return Err(inconsistent(SECTION, format!("the content with id {} holds {} bytes", entry.id, name.len())));
+        }
+        if entry.single_word || entry.lstrip || entry.rstrip || (entry.normalized && compose) {
+            let found = format!("{name:?} with single_word, lstrip, rstrip or normalized");
+            return Err(unsupported(SECTION, found, "tokens that are matched as they are"));
+        }
+        let in_vocab = vocab.get(name).copied();
+        let expected = in_vocab.unwrap_or(next);
+        if entry.id != expected {
+            let reason = format!("{name:?} has id {}, its place in the file gives it {expected}", entry.id);
+            return Err(inconsistent(SECTION, reason));
+        }
+        if in_vocab.is_none() {
+            next = next.checked_add(1).ok_or_else(|| inconsistent(SECTION, "too many tokens".to_owned()))?;
+        }
+        if !seen.insert(name.clone()) {
+            return Err(inconsistent(SECTION, format!("{name:?} is listed twice")));
+        }
+        added.push(AddedToken { content: entry.content, id: entry.id, special: entry.special });
+    }
+    Ok(added)
+}
+
+/// Builds the encoder without the added tokens, so that it can never produce one from ordinary text.
+fn read_model(model: Model, added: &[AddedToken]) -> Result<(BPE, Vec<(String, u32)>), Error> {
+    check_options(&model)?;
+    let Model { mut vocab, merges, ignore_merges, .. } = model;
+    let merges = read_merges(merges, &vocab)?;
+    for token in added {
+        vocab.remove(&token.content);
+    }
+    check_bytes(&vocab)?;
+    let known = |token: &str| vocab.contains_key(token);
+    let merges =
+        merges.into_iter().filter(|(left, right)| known(left) && known(right) && known(&(left.clone() + right)));
+    let merges = merges.collect();
+    let base = vocab.iter().map(|(token, &id)| (token.clone(), id)).collect();
+    let bpe = BPE::builder().vocab_and_merges(vocab, merges).ignore_merges(ignore_merges.unwrap_or(false)).build();
+    Ok((bpe.map_err(|error| inconsistent("model", error.to_string()))?, base))
+}
+
+fn check_options(model: &Model) -> Result<(), Error> {
+    if model.dropout.is_some_and(|dropout| dropout != 0.0) {
+        return Err(unsupported("model.dropout", "set", "null, since encoding must not be random"));
+    }
+    if model.byte_fallback == Some(true) {
+        return Err(unsupported("model.byte_fallback", "true", "false"));
+    }
+    let affix = |text: &Option<String>| text.as_deref().is_some_and(|text| !text.is_empty());
+    if affix(&model.continuing_subword_prefix) || affix(&model.end_of_word_suffix) {
+        return Err(unsupported("model", "marking the places of subwords", "a byte-level model without affixes"));
+    }
+    Ok(())
+}
+
+/// The builder of the encoder panics on a merge whose result is longer than every token, so each result must be known.
+fn read_merges(merges: Vec<Merge>, vocab: &Vocab) -> Result<Vec<(String, String)>, Error> {
+    let mut pairs = Vec::with_capacity(merges.len());
+    let mut joined = String::new();
+    for (rank, merge) in merges.into_iter().enumerate() {
+        let (left, right) = match merge {
+            Merge::Pair(left, right) => (left, right),
+            Merge::Line(line) if line.starts_with("#version") => continue,
+            Merge::Line(line) => match line.split_once(' ') {
+                Some((left, right)) if !right.contains(' ') => (left.to_owned(), right.to_owned()),
+                _ => return Err(inconsistent("model.merges", format!("merge {rank} is not two tokens: {line:?}"))),
+            },
+        };
+        joined.clear();
+        joined.push_str(&left);
+        joined.push_str(&right);
+        if let Some(missing) = [&left, &right, &joined].into_iter().find(|token| !vocab.contains_key(token.as_str())) {
+            return Err(inconsistent("model.merges", format!("merge {rank} needs {missing:?}, which has no id")));
+        }
+        pairs.push((left, right));
+    }
+    Ok(pairs)
+}
+
+/// A byte without a token would vanish from the text without a word.
+fn check_bytes(vocab: &Vocab) -> Result<(), Error> {
+    let mut char = [0; 4];
+    match (0..=255u8).find(|&byte| !vocab.contains_key(&*char_of_byte(byte).encode_utf8(&mut char))) {
+        Some(byte) => Err(inconsistent("model.vocab", format!("byte {byte:#04x} has no ordinary token"))),
+        None => Ok(()),
+    }
+}
+
+/// Ids by token for look-ups, added tokens first as in the reference.
+pub(super) fn ids_of_added(added: &[AddedToken]) -> HashMap<String, u32> {
+    added.iter().map(|token| (token.content.clone(), token.id)).collect()
+}
