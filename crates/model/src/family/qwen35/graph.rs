@@ -16,7 +16,7 @@ use kinglet_tflite::{ElementType, Kind, Model};
 
 use crate::error::{Error, Result};
 use crate::plan::{Attention, DeltaNet, Mixer, Plan};
-use crate::weights::{AttentionWeights, DeltaWeights, Layer, Matrix, Mlp, MixerWeights, Weights};
+use crate::weights::{AttentionWeights, DeltaWeights, Layer, Matrix, MixerWeights, Mlp, Weights};
 use constants::Constants;
 use network::{Network, op};
 use norms::{Norm, Norms};
@@ -88,41 +88,30 @@ impl Binder<'_, '_> {
 
     fn plan(&mut self, states: &States, roles: &Roles, embedding: &Matrix) -> Result<Plan> {
         let rows = |linear: usize| self.network.tensor(self.network.linear(linear).weight).shape[0] as usize;
-        let (hidden, vocab) = (embedding.columns(), embedding.rows());
         let (k, d) = (&states.attention, &states.delta);
-        let mut heads = 0;
-        for layer in &roles.layers {
-            if let MixerRoles::Attention(mixer) = &layer.mixer {
-                heads = rows(mixer.query) / (2 * k.head_dim);
-            }
-        }
-        let (inverse_frequencies, taps) = (self.inverse_frequencies()?, self.taps(roles)?);
-        let queries_and_keys = d.channels.checked_sub(d.value_heads * d.value_dim);
-        let key_heads = queries_and_keys.filter(|n| n.is_multiple_of(2 * d.key_dim)).map(|n| n / (2 * d.key_dim));
-        let Some(key_heads) = key_heads else {
-            let expected = format!("two times a multiple of {} beside {} values", d.key_dim, d.value_heads * d.value_dim);
-            return Err(Error::plan("channels of the convolution", expected, d.channels));
-        };
-        if !(taps == d.columns || taps == d.columns + 1) {
-            let expected = format!("{} or {} columns for a kernel of {taps}", taps - 1, taps);
-            return Err(Error::plan("convolution state", expected, d.columns));
-        }
+        let query = roles.layers.iter().find_map(|layer| match &layer.mixer {
+            MixerRoles::Attention(mixer) => Some(mixer.query),
+            MixerRoles::Delta(_) => None,
+        });
+        let heads = query.map_or(0, |query| rows(query) / (2 * k.head_dim).max(1));
+        let ffn = roles.layers.first().map_or(0, |layer| rows(layer.gate));
         let mixers = roles.layers.iter().map(|layer| match layer.mixer {
             MixerRoles::Attention(_) => Mixer::GatedAttention,
             MixerRoles::Delta(_) => Mixer::GatedDeltaNet,
         });
+        let inverse_frequencies = self.inverse_frequencies()?;
         let plan = Plan {
-            vocab,
-            hidden,
-            ffn: roles.layers.first().map_or(0, |layer| rows(layer.gate)),
+            vocab: embedding.rows(),
+            hidden: embedding.columns(),
+            ffn,
             layers: mixers.collect(),
             attention: Attention { heads, kv_heads: k.kv_heads, head_dim: k.head_dim, inverse_frequencies },
             delta: DeltaNet {
-                key_heads,
+                key_heads: d.key_heads()?,
                 value_heads: d.value_heads,
                 key_dim: d.key_dim,
                 value_dim: d.value_dim,
-                taps,
+                taps: self.taps(roles, d.columns)?,
             },
             eps: self.norms.eps,
             max_positions: k.positions,
@@ -140,7 +129,13 @@ impl Binder<'_, '_> {
                 match (constant, found) {
                     (Some(constant), None) => found = Some(constant),
                     (Some(constant), Some(first)) if self.network.same_constant(constant, first) => {}
-                    _ => return Err(Error::plan("rotary angles", "one constant times the position".into(), "another graph")),
+                    _ => {
+                        return Err(Error::plan(
+                            "rotary angles",
+                            "one constant times the position".into(),
+                            "another graph",
+                        ));
+                    }
                 }
             }
         }
@@ -150,21 +145,21 @@ impl Binder<'_, '_> {
         self.constants.vector(constant, "inverse frequencies", None)
     }
 
-    /// Taps of the convolution: the dimension of its weights that is neither 1 nor the channels.
-    fn taps(&self, roles: &Roles) -> Result<usize> {
-        let convolutions = roles.layers.iter().filter_map(|layer| match &layer.mixer {
-            MixerRoles::Delta(mixer) => Some(mixer.convolution),
-            MixerRoles::Attention(_) => None,
-        });
+    /// Taps of the convolution, whose state has as many columns or one less.
+    fn taps(&self, roles: &Roles, columns: usize) -> Result<usize> {
         let mut found = None;
-        for node in convolutions {
-            let taps = self.network.convolution_taps(node)?;
-            if found.is_some_and(|first| first != taps) {
-                return Err(Error::plan("convolution taps", format!("{found:?} in every layer"), taps));
+        for layer in &roles.layers {
+            let MixerRoles::Delta(mixer) = &layer.mixer else { continue };
+            let taps = self.network.convolution_taps(mixer.convolution)?;
+            if taps != *found.get_or_insert(taps) || !(taps == columns || taps == columns + 1) {
+                return Err(Error::plan(
+                    "convolution",
+                    format!("{columns} or {} taps in every layer", columns + 1),
+                    taps,
+                ));
             }
-            found = Some(taps);
         }
-        found.ok_or_else(|| Error::plan("convolution taps", "a convolution".into(), "none"))
+        found.ok_or_else(|| Error::plan("convolution", "one in the graph".into(), "none"))
     }
 
     fn weights(&mut self, plan: &Plan, roles: &Roles, embedding: Matrix, tied: bool) -> Result<Weights> {
@@ -251,7 +246,8 @@ impl Binder<'_, '_> {
 
     fn linear(&mut self, linear: usize, name: &str, rows: usize, columns: usize, tied: bool) -> Result<Matrix> {
         let weight = self.network.linear(linear).weight;
-        let matrix = if tied { self.constants.shared_matrix(weight, name) } else { self.constants.matrix(weight, name) }?;
+        let matrix =
+            if tied { self.constants.shared_matrix(weight, name) } else { self.constants.matrix(weight, name) }?;
         if (matrix.rows(), matrix.columns()) != (rows, columns) {
             let found = format!("[{}, {}]", matrix.rows(), matrix.columns());
             return Err(Error::tensor(name, format!("[{rows}, {columns}]"), found));
@@ -307,4 +303,57 @@ fn guard_token(model: &Model) -> Option<i32> {
         let bytes = model.data(constant).filter(|_| constant.element == ElementType::I32)?;
         Some(i32::from_le_bytes(*bytes.first_chunk::<4>()?))
     })
+}
+
+#[cfg(test)]
+#[path = "../../../../flat/tests/builder/mod.rs"]
+mod builder;
+
+#[cfg(test)]
+mod tests {
+    use kinglet_blob::Blob;
+
+    use super::builder::{Node, build, table, text};
+    use super::*;
+
+    /// A model with one signature that runs one operator on a table of three rows.
+    fn embedder(operator: i32) -> Model {
+        let rows: Vec<u8> = (0..6).flat_map(|i| (i as f32).to_le_bytes()).collect();
+        let tensor = |shape: Vec<i32>, element: i8, buffer: u32| {
+            table([(0, Node::I32s(shape)), (1, Node::I8(element)), (2, Node::U32(buffer))])
+        };
+        let tensors = vec![tensor(vec![1], 2, 0), tensor(vec![3, 2], 0, 1), tensor(vec![1, 2], 0, 0)];
+        let look_up = table([(0, Node::U32(0)), (1, Node::I32s(vec![0, 1])), (2, Node::I32s(vec![2]))]);
+        let subgraph = table([
+            (0, Node::Tables(tensors)),
+            (1, Node::I32s(vec![0])),
+            (2, Node::I32s(vec![2])),
+            (3, Node::Tables(vec![look_up])),
+        ]);
+        let named = |name: &str, tensor: u32| Node::Tables(vec![table([(0, text(name)), (1, Node::U32(tensor))])]);
+        let signature = table([(0, named("token_ids", 0)), (1, named("embeddings", 2)), (2, text("decode_embedder"))]);
+        let root = table([
+            (0, Node::U32(3)),
+            (1, Node::Tables(vec![table([(0, Node::I8(operator as i8)), (3, Node::I32(operator))])])),
+            (2, Node::Tables(vec![subgraph])),
+            (4, Node::Tables(vec![table([]), table([(0, Node::Bytes(rows))])])),
+            (7, Node::Tables(vec![signature])),
+        ]);
+        Model::parse(Blob::from_vec(build(&root, Some(b"TFL3"))), None).expect("sound")
+    }
+
+    #[test]
+    fn an_embedder_that_looks_rows_up_gives_its_table() {
+        let found = embedder_table(&embedder(7)).expect("a look-up");
+        assert_eq!((found.rows(), found.columns()), (3, 2));
+        let mut row = [0.0; 2];
+        found.read_row(2, &mut row);
+        assert_eq!(row, [4.0, 5.0]);
+    }
+
+    #[test]
+    fn an_embedder_that_computes_is_refused() {
+        let error = embedder_table(&embedder(18)).expect_err("a product");
+        assert!(error.to_string().contains("the embedder computes MUL"), "{error}");
+    }
 }

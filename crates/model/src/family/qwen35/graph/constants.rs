@@ -126,7 +126,11 @@ fn row_scales(name: &str, found: Option<Quantization>, rows: usize) -> Result<Ve
     match found.scales.len() {
         1 => Ok(vec![found.scales[0]; rows]),
         n if n == rows && found.dimension == 0 => Ok(found.scales),
-        n => Err(Error::tensor(name, format!("{rows} scales along dimension 0"), format!("{n} along {}", found.dimension))),
+        n => Err(Error::tensor(
+            name,
+            format!("{rows} scales along dimension 0"),
+            format!("{n} along {}", found.dimension),
+        )),
     }
 }
 

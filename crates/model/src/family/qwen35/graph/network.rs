@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use kinglet_tflite::{Kind, Model, Options, Signature, Subgraph, Tensor};
+use kinglet_tflite::{Kind, Model, Options, Signature, Subgraph, Tensor, builtin_name};
 
 use crate::error::{Error, Result};
 
@@ -27,19 +27,13 @@ pub(super) mod op {
     pub(in super::super) const SUM: u32 = 74;
     pub(in super::super) const RSQRT: u32 = 76;
     pub(in super::super) const COS: u32 = 108;
-
-    /// Operators that the family is written in: those above, arithmetic of the delta rule, masks and caches.
-    pub(super) const FAMILY: &[u32] = &[
-        ADD, CONCATENATION, DEPTHWISE_CONV, DEQUANTIZE, EMBEDDING_LOOKUP, FULLY_CONNECTED, LOGISTIC, MUL, RESHAPE,
-        TRANSPOSE, MEAN, SQUEEZE, CAST, SIN, EXPAND_DIMS, NOT_EQUAL, SUM, RSQRT, COS, /* SOFTMAX */ 25, /* PAD */ 34,
-        /* GATHER */ 36, /* SUB */ 41, /* DIV */ 42, /* STRIDED_SLICE */ 45, /* EXP */ 47, /* SPLIT */ 49,
-        /* MAXIMUM */ 55, /* MINIMUM */ 57, /* LESS */ 58, /* NEG */ 59, /* GREATER */ 61, /* GREATER_EQUAL */ 62,
-        /* SELECT */ 64, /* SLICE */ 65, /* TILE */ 69, /* EQUAL */ 71, /* LOG */ 73, /* PACK */ 83,
-        /* LOGICAL_OR */ 84, /* LOGICAL_AND */ 86, /* LOGICAL_NOT */ 87, /* UNPACK */ 88, /* ABS */ 101,
-        /* SPLIT_V */ 102, /* SELECT_V2 */ 123, /* BATCH_MATMUL */ 126, /* CUMSUM */ 128, /* BROADCAST_TO */ 130,
-        /* DYNAMIC_UPDATE_SLICE */ 151,
-    ];
 }
+
+/// Operators that either dialect, or another exporter in its place, writes the family with.
+const FAMILY: &str = "ABS ADD BATCH_MATMUL BROADCAST_TO CAST CONCATENATION COS CUMSUM DEPTHWISE_CONV_2D DEQUANTIZE DIV \
+    DYNAMIC_UPDATE_SLICE EMBEDDING_LOOKUP EQUAL EXP EXPAND_DIMS FULLY_CONNECTED GATHER GREATER GREATER_EQUAL LESS LOG \
+    LOGICAL_AND LOGICAL_NOT LOGICAL_OR LOGISTIC MAXIMUM MEAN MINIMUM MUL NEG NOT_EQUAL PACK PAD RESHAPE RSQRT SELECT \
+    SELECT_V2 SIN SLICE SOFTMAX SPLIT SPLIT_V SQUEEZE STRIDED_SLICE SUB SUM TILE TRANSPOSE UNPACK";
 
 /// What the family calls its norm and its delta rule when a runtime may bring them whole.
 pub(super) const NORM_COMPOSITE: &str = "odml.rms_norm";
@@ -167,7 +161,11 @@ impl<'m> Network<'m> {
                 return Err(Error::tensor(&self.name(weight), "constant weights [rows, columns]", "others"));
             }
             if !matches!(node.options, Options::FullyConnected { activation: false, plain_weights: true }) {
-                return Err(Error::tensor(&self.name(weight), "a linear without activation", format!("{:?}", node.options)));
+                return Err(Error::tensor(
+                    &self.name(weight),
+                    "a linear without activation",
+                    format!("{:?}", node.options),
+                ));
             }
             let bias = node.inputs.get(2).copied().flatten();
             self.linears.push(Linear { input: *input, output: *output, weight, bias });
@@ -203,12 +201,14 @@ impl<'m> Network<'m> {
     /// Refuses a graph with an operator that no dialect of the family uses.
     pub(super) fn refuse_foreign_operators(&self) -> Result<()> {
         let foreign = self.nodes.iter().find(|node| match node.kind {
-            Kind::Builtin(number) => !op::FAMILY.contains(number),
+            Kind::Builtin(number) => !FAMILY.split(' ').any(|name| name == builtin_name(*number)),
             Kind::Custom(name) => name != DELTA_CUSTOM,
             Kind::Composite { name, .. } => name != NORM_COMPOSITE,
         });
         match foreign {
-            Some(node) => Err(Error::unsupported(format!("the graph computes {}, which Qwen3.5 does not", node.kind), None)),
+            Some(node) => {
+                Err(Error::unsupported(format!("the graph computes {}, which Qwen3.5 does not", node.kind), None))
+            }
             None => Ok(()),
         }
     }
@@ -239,7 +239,8 @@ impl<'m> Network<'m> {
 
     pub(super) fn sources(&self, tensor: usize) -> Sources {
         let words = &self.sources[tensor * self.words..(tensor + 1) * self.words];
-        let bits = words.iter().enumerate().flat_map(|(w, word)| (0..64).map(move |bit| (64 * w + bit, word >> bit & 1)));
+        let bits =
+            words.iter().enumerate().flat_map(|(w, word)| (0..64).map(move |bit| (64 * w + bit, word >> bit & 1)));
         bits.filter(|(_, set)| *set == 1).map(|(linear, _)| linear).collect()
     }
 

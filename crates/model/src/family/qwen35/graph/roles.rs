@@ -145,7 +145,9 @@ impl<'n, 'm> Finder<'n, 'm> {
         let (gate, up) = match readers[..] {
             [a, b] if self.is_gated(a) && !self.is_gated(b) => (a, b),
             [a, b] if self.is_gated(b) && !self.is_gated(a) => (b, a),
-            _ => return Err(Error::plan(&what("MLP"), "two linears, one of them gated".into(), format!("{readers:?}"))),
+            _ => {
+                return Err(Error::plan(&what("MLP"), "two linears, one of them gated".into(), format!("{readers:?}")));
+            }
         };
         let down = self.unique(|inputs| *inputs == readers, &what("down_proj"))?;
         insert(residual, down);
@@ -257,7 +259,8 @@ impl<'n, 'm> Finder<'n, 'm> {
             return Ok(());
         }
         let names = |linears: &[usize]| {
-            let names: Vec<String> = linears.iter().map(|l| self.network.name(self.network.linear(*l).weight)).collect();
+            let names: Vec<String> =
+                linears.iter().map(|l| self.network.name(self.network.linear(*l).weight)).collect();
             names.join(", ")
         };
         Err(Error::plan(what, names(&expected), names(&found)))

@@ -24,6 +24,20 @@ pub(super) struct DeltaShape {
     pub(super) value_dim: usize,
 }
 
+impl DeltaShape {
+    /// Queries and keys fill what the values leave of the channels.
+    pub(super) fn key_heads(&self) -> Result<usize> {
+        let both = self.channels.checked_sub(self.value_heads * self.value_dim);
+        both.filter(|both| self.key_dim > 0 && both.is_multiple_of(2 * self.key_dim))
+            .map(|both| both / (2 * self.key_dim))
+            .ok_or_else(|| {
+                let expected =
+                    format!("{} values and twice a multiple of {}", self.value_heads * self.value_dim, self.key_dim);
+                Error::plan("channels of the convolution", expected, self.channels)
+            })
+    }
+}
+
 /// The new states of a layer, as tensors of the graph.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum LayerStates {
