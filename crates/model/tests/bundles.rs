@@ -1,5 +1,8 @@
 //! Bundles by the official exporter: what is bound equals the checkpoint that they were made from, number for number.
 
+#[path = "../../flat/tests/builder/mutation.rs"]
+mod mutation;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -268,5 +271,21 @@ fn float_weights_of_a_mapped_bundle_are_not_copied() {
         let footprint = bound(&fixtures().join(file)).weights.footprint();
         assert_eq!(footprint.owned, 0, "{file}");
         assert!(footprint.mapped > 500_000, "{file}");
+    }
+}
+
+#[test]
+fn damaged_graphs_never_panic() {
+    for file in ["tiny/tiny_wi8all.litertlm", "tiny/tinyc_wi8fc.litertlm"] {
+        let sound = std::fs::read(fixtures().join(file)).expect("a fixture");
+        let mut bound = 0;
+        for seed in 0..150 {
+            let mut bytes = sound.clone();
+            // The graph begins after three sections of metadata and tokenizer.
+            mutation::damage(&mut bytes, 4 << 14..sound.len(), &mut mutation::Numbers::new(seed));
+            let bundle = Bundle::from_blob(kinglet_blob::Blob::from_vec(bytes), file).expect("an untouched header");
+            bound += usize::from(bind(&bundle).is_ok());
+        }
+        assert!(bound > 0, "{file}: most of it is weights and names, whose damage no reader sees");
     }
 }

@@ -125,7 +125,7 @@ impl Binder<'_, '_> {
         let mut found = None;
         for node in self.network.nodes() {
             if node.is(op::COS) || node.is(op::SIN) {
-                let constant = node.inputs[0].and_then(|angles| self.network.angle_factor(angles));
+                let constant = node.input(0).and_then(|angles| self.network.angle_factor(angles));
                 match (constant, found) {
                     (Some(constant), None) => found = Some(constant),
                     (Some(constant), Some(first)) if self.network.same_constant(constant, first) => {}
@@ -229,8 +229,8 @@ impl Binder<'_, '_> {
     /// `[taps, channels]`; the bias beside it must be nothing but zeros, as the family has none.
     fn convolution(&mut self, node: usize, name: &str, d: &DeltaNet) -> Result<Vec<f32>> {
         let node = &self.network.nodes()[node];
-        let weight = node.inputs[1].expect("roles saw the weight");
-        if let Some(bias) = node.inputs.get(2).copied().flatten() {
+        let weight = node.input(1).expect("roles saw the weight");
+        if let Some(bias) = node.input(2) {
             let bias = self.constants.vector(bias, &format!("{name}.bias"), Some(d.channels()))?;
             if bias.iter().any(|b| *b != 0.0) {
                 return Err(Error::tensor(&format!("{name}.bias"), "zeros", "other values"));

@@ -53,6 +53,11 @@ pub(super) struct Node<'m> {
 }
 
 impl Node<'_> {
+    /// Input `n`, if there is one and it is not left out.
+    pub(super) fn input(&self, n: usize) -> Option<usize> {
+        self.inputs.get(n).copied().flatten()
+    }
+
     pub(super) fn is(&self, number: u32) -> bool {
         *self.kind == Kind::Builtin(number)
     }
@@ -167,7 +172,7 @@ impl<'m> Network<'m> {
                     format!("{:?}", node.options),
                 ));
             }
-            let bias = node.inputs.get(2).copied().flatten();
+            let bias = node.input(2);
             self.linears.push(Linear { input: *input, output: *output, weight, bias });
         }
         if self.linears.len() > LINEAR_LIMIT {
@@ -251,7 +256,7 @@ impl<'m> Network<'m> {
     /// The tensor of which `tensor` is a view.
     pub(super) fn origin(&self, mut tensor: usize) -> usize {
         while let Some(node) = self.producer(tensor).filter(|node| node.is_view()) {
-            let Some(input) = node.inputs.first().copied().flatten() else { break };
+            let Some(input) = node.input(0) else { break };
             tensor = input;
         }
         tensor
@@ -259,7 +264,7 @@ impl<'m> Network<'m> {
 
     fn through_dequantize(&self, tensor: usize) -> usize {
         let node = self.producer(tensor).filter(|node| node.is(op::DEQUANTIZE));
-        node.and_then(|node| node.inputs.first().copied().flatten()).unwrap_or(tensor)
+        node.and_then(|node| node.input(0)).unwrap_or(tensor)
     }
 
     /// The operands of a MUL or ADD, the constant one second; `None` unless one of the two is constant.
@@ -281,7 +286,7 @@ impl<'m> Network<'m> {
         let mut tensor = self.origin(angles);
         let node = self.producer(tensor)?;
         if node.is(op::CONCATENATION) {
-            let first = node.inputs[0]?;
+            let first = node.input(0)?;
             if node.inputs.iter().any(|input| *input != Some(first)) {
                 return None;
             }
@@ -296,7 +301,7 @@ impl<'m> Network<'m> {
     pub(super) fn embedding_table(&self) -> Result<Option<usize>> {
         let mut found = None;
         for node in self.nodes.iter().filter(|node| node.is(op::EMBEDDING_LOOKUP)) {
-            let table = node.inputs.get(1).copied().flatten().map(|table| self.through_dequantize(table));
+            let table = node.input(1).map(|table| self.through_dequantize(table));
             let table = table.filter(|table| self.tensor(*table).is_constant());
             if found.is_some() || table.is_none() {
                 return Err(Error::unsupported("expected one look-up in one constant table of embeddings", None));
@@ -309,7 +314,7 @@ impl<'m> Network<'m> {
     /// Taps of a convolution whose weights are `[1, 1, taps, channels]` or `[1, taps, 1, channels]`.
     pub(super) fn convolution_taps(&self, node: usize) -> Result<usize> {
         let node = &self.nodes[node];
-        let weight = node.inputs.get(1).copied().flatten();
+        let weight = node.input(1);
         let shape = weight.map(|weight| self.tensor(weight).shape);
         let plain = Options::DepthwiseConv { valid_padding: true, multiplier: 1, activation: false };
         match shape.as_deref() {

@@ -31,7 +31,7 @@ impl Norms {
             let (Some(Some(input)), Some(output)) = (node.inputs.first(), node.outputs.first()) else { continue };
             match node.kind {
                 Kind::Composite { name, decomposition } if name == NORM_COMPOSITE => {
-                    let weight = node.inputs.get(1).copied().flatten().filter(|w| network.tensor(*w).is_constant());
+                    let weight = node.input(1).filter(|w| network.tensor(*w).is_constant());
                     let Some(weight) = weight else {
                         return Err(Error::unsupported("a norm without constant weights", None));
                     };
@@ -87,8 +87,8 @@ fn squares(network: &Network<'_>, argument: usize) -> Option<(u32, f32)> {
     let (reduced, eps) = network.with_constant(add)?;
     let reduce = network.producer(network.origin(reduced))?;
     let kind = [op::SUM, op::MEAN].into_iter().find(|kind| reduce.is(*kind))?;
-    let square = network.producer(network.origin(reduce.inputs.first().copied()??)).filter(|node| node.is(op::MUL))?;
-    (square.inputs.len() == 2 && square.inputs[0] == square.inputs[1]).then_some(())?;
+    let square = network.producer(network.origin(reduce.input(0)?)).filter(|node| node.is(op::MUL))?;
+    (square.inputs.len() == 2 && square.inputs[0] == square.input(1)).then_some(())?;
     Some((kind, scalar(network.model, network.tensor(eps))?))
 }
 
@@ -100,7 +100,7 @@ fn spelled_out(network: &Network<'_>, node: &Node<'_>) -> Option<Norm> {
     let [Some(a), Some(b)] = scale.inputs[..] else { return None };
     let mean_root = |tensor: usize| {
         let root = network.producer(network.origin(tensor)).filter(|node| node.is(op::RSQRT));
-        let argument = root.and_then(|node| node.inputs.first().copied().flatten());
+        let argument = root.and_then(|node| node.input(0));
         argument.and_then(|argument| squares(network, argument)).is_some_and(|(kind, _)| kind == op::MEAN)
     };
     let input = match (mean_root(a), mean_root(b)) {

@@ -120,7 +120,7 @@ impl<'n, 'm> Finder<'n, 'm> {
             norms,
             reads: network.linears().iter().map(|linear| norms.making(network, linear.input)).collect(),
             inputs: network.linears().iter().map(|linear| network.sources(linear.input)).collect(),
-            gated: logistics.filter_map(|node| node.inputs[0]).map(|input| network.origin(input)).collect(),
+            gated: logistics.filter_map(|node| node.input(0)).map(|input| network.origin(input)).collect(),
         }
     }
 
@@ -213,7 +213,7 @@ impl<'n, 'm> Finder<'n, 'm> {
     fn convolution(&self, qkv: usize, what: &str) -> Result<usize> {
         let fits = |input: Option<usize>| input.is_some_and(|input| self.network.sources(input) == [qkv]);
         let mut found = self.network.nodes().iter().enumerate();
-        let mut found = found.by_ref().filter(|(_, node)| node.is(op::DEPTHWISE_CONV) && fits(node.inputs[0]));
+        let mut found = found.by_ref().filter(|(_, node)| node.is(op::DEPTHWISE_CONV) && fits(node.input(0)));
         match (found.next(), found.next()) {
             (Some((node, _)), None) => Ok(node),
             _ => Err(Error::plan(what, "one DEPTHWISE_CONV_2D behind in_proj_qkv".into(), "another graph")),
