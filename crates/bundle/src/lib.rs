@@ -5,6 +5,8 @@
 //! [`metadata`] (the protocol buffers in it), `wire` (their encoding), `tokenizer` (the compressed tokenizer).
 //! `docs/format.md` describes the bytes.
 
+#![forbid(unsafe_code)]
+
 mod bundle;
 mod container;
 mod error;

@@ -6,13 +6,13 @@ use std::ops::Range;
 use kinglet_blob::Blob;
 use kinglet_flat::{Bytes, Field, Flat, Table, Tables};
 
+use crate::Result;
 use crate::error::Inner;
 use crate::limits;
 use crate::model::{Code, Model, OperatorRecord, Signature, Subgraph};
 use crate::operators::{self, COMPOSITE, Kind, LAST_DEPRECATED, Options};
 use crate::schema::{self, options};
 use crate::tensor::{Data, ElementType, Scales, Shape, Tensor};
-use crate::Result;
 
 impl Model {
     /// Reads a `.tflite` file or section. `external` holds the constants that a model keeps in a companion file.
