@@ -1,8 +1,8 @@
 //! A picture of a TFLite model: the bytes of a `.tflite` go in, its subgraphs, signatures and constants come out,
 //! every index and size checked; it never copies a constant or a name and never runs an operator.
 //!
-//! Rooms, in reading order: [`Model`] and its parts, then `parse` and `buffers` (the only places that follow offsets), `schema`
-//! (fields and limits), `operators` (names for people) and `listing` (text for people).
+//! Rooms, in reading order: [`Model`] and its parts, then `parse` and `buffers` (the only places that follow offsets),
+//! `schema` (fields and limits), `operators` (names for people) and `listing` (text for people).
 
 mod buffers;
 mod error;
