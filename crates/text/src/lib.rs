@@ -6,7 +6,7 @@
 //!
 //! let template = Template::new("{% for m in messages %}<|{{ m.role }}|>{{ m.content }}\n{% endfor %}")?;
 //! let messages = [Message::new("user", "Hi")];
-//! let text = template.render(&RenderInput { messages: &messages, ..RenderInput::default() })?;
+//! let text = template.render_text(&RenderInput { messages: &messages, ..RenderInput::default() })?;
 //! assert_eq!(text, "<|user|>Hi\n");
 //! # Ok::<(), kinglet_text::Error>(())
 //! ```

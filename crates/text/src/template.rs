@@ -1,9 +1,11 @@
 //! The source of a chat template goes in once, then conversations go in and prompts come out; it reads no clock, no file
-//! and no other template, and it always ends.
+//! and no other template.
 
+mod bounds;
 mod json;
 mod literal;
 mod python;
+mod stack;
 
 use crate::{Error, Message, Prompt, Tokenizer};
 use literal::{Marker, Trust};
@@ -11,13 +13,21 @@ use minijinja::syntax::SyntaxConfig;
 use minijinja::{Environment, ErrorKind, Value};
 use serde_json::{Map, Value as Json};
 
-/// Longest source that is compiled, in bytes.
-const MAX_SOURCE: usize = 1 << 20;
-/// Work that every rendering may do, in instructions of the engine; 64 bytes of produced text cost as much as one.
-const BASE_FUEL: u64 = 4_000_000;
-/// Further work for each message.
-const MESSAGE_FUEL: u64 = 20_000;
-/// Macros and loops within each other; a level costs about 2 KiB of stack.
+/// Longest source that is compiled, in bytes; the longest in use have 30 KiB.
+const MAX_SOURCE: usize = 256 << 10;
+/// Stack for compiling: a chain within [`bounds`] takes 1 KB for each of its links.
+const COMPILER_STACK: usize = 4 << 20;
+/// Work that every rendering may do, in instructions of the engine; 64 bytes of text produced cost as much as one. The
+/// stock templates take 100 and 70 for each message.
+const BASE_FUEL: usize = 50_000;
+const FUEL_PER_MESSAGE: usize = 500;
+/// Further work for the texts, each of which may be gone through this many times.
+const PASSES: usize = 8;
+/// Most work for any conversation.
+const MAX_FUEL: usize = 2_000_000;
+/// Stack for one unit of work. Lists within lists are the worst, a level for each two, at 160 bytes.
+const STACK_PER_FUEL: usize = 512;
+/// Macros and loops within each other.
 const MAX_RECURSION: usize = 100;
 /// Deepest nesting of the JSON that is passed to a template.
 const MAX_DEPTH: usize = 128;
@@ -45,6 +55,11 @@ pub struct RenderInput<'a> {
 ///
 /// The dialect is that of the reference library: Jinja with `trim_blocks`, `lstrip_blocks`, loop controls, Python's
 /// string methods, `raise_exception` and Python's `json.dumps` as `tojson`. There is no `strftime_now`.
+///
+/// What a template may cost is limited for loops, macros, strings, output, the depth of its source and of its values.
+/// It is not limited where the engine does not count: lists and maps that a template doubles dozens of times, by adding
+/// them to themselves or by nesting two of each in the next. A template made to do harm can hang or fill the memory with
+/// that, so templates deserve the trust that their model's weights get.
 #[derive(Debug)]
 pub struct Template {
     env: Environment<'static>,
@@ -69,18 +84,24 @@ impl Template {
         let syntax = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build();
         env.set_syntax(syntax.expect("these settings name no delimiter"));
         env.set_recursion_limit(MAX_RECURSION);
+        env.set_debug(false);
         python::extend(&mut env);
         python::add_to_json(&mut env, None);
-        env.add_template_owned(NAME, source.to_owned()).map_err(|error| describe(&error))?;
-        Ok(Self { env })
+        // As in the reference, a line ends with `\n` whatever the file says.
+        let source = source.replace("\r\n", "\n").replace('\r', "\n");
+        bounds::check(&source)?;
+        stack::with_stack(COMPILER_STACK, move || {
+            env.add_template_owned(NAME, source).map_err(|error| describe(&error))?;
+            Ok(Self { env })
+        })
     }
 
     /// The rendered text, in which a user's `<|im_end|>` looks like the template's own. It is what the reference library
-    /// renders, for people to read; prompts for a model come from [`prompt`](Self::prompt).
+    /// renders, for people to read; prompts for a model come from [`render`](Self::render).
     ///
     /// # Errors
-    /// If the template refuses the conversation, fails, or is stopped at a limit.
-    pub fn render(&self, input: &RenderInput<'_>) -> Result<String, Error> {
+    /// As [`render`](Self::render).
+    pub fn render_text(&self, input: &RenderInput<'_>) -> Result<String, Error> {
         self.render_marked(&Variables::new(input), None)
     }
 
@@ -91,8 +112,8 @@ impl Template {
     /// A user's text that spells one is also invisible to the template's own searches for it.
     ///
     /// # Errors
-    /// As [`render`](Self::render).
-    pub fn prompt(&self, input: &RenderInput<'_>, tokenizer: &Tokenizer) -> Result<Prompt, Error> {
+    /// If the template refuses the conversation, fails, or is stopped at a limit.
+    pub fn render(&self, input: &RenderInput<'_>, tokenizer: &Tokenizer) -> Result<Prompt, Error> {
         let variables = Variables::new(input);
         let source = self.env.get_template(NAME).map_err(|error| describe(&error))?.source().to_owned();
         let mut texts = vec![source.as_str()];
@@ -108,20 +129,24 @@ impl Template {
         let mut texts = Vec::new();
         variables.collect_texts(&mut texts);
         let size: usize = texts.iter().map(|text| text.len()).sum();
+        let fuel = BASE_FUEL + FUEL_PER_MESSAGE * variables.messages.len() + size / (64 / PASSES);
+        let fuel = fuel.min(MAX_FUEL);
         let mut env = self.env.clone();
-        env.set_fuel(Some(BASE_FUEL + MESSAGE_FUEL * variables.messages.len() as u64 + size as u64));
+        env.set_fuel(Some(fuel as u64));
         if let Some(marker) = marker {
             python::add_to_json(&mut env, Some(marker.mark()));
         }
-        let context = variables.context(marker)?;
         let mut output = Limited { bytes: Vec::new(), limit: BASE_OUTPUT + OUTPUT_FACTOR * size };
-        let template = env.get_template(NAME).map_err(|error| describe(&error))?;
-        let outcome = template.render_captured_to(context, &mut output).map(drop);
-        if output.bytes.len() > output.limit {
-            let reason = format!("it wrote more than {} bytes", output.limit);
-            return Err(Error::TemplateLimit { line: 0, reason });
-        }
-        outcome.map_err(|error| describe(&error))?;
+        stack::with_stack(fuel * STACK_PER_FUEL, || {
+            let context = variables.context(marker)?;
+            let template = env.get_template(NAME).map_err(|error| describe(&error))?;
+            let outcome = template.render_captured_to(context, &mut output).map(drop);
+            if output.bytes.len() > output.limit {
+                let reason = format!("it wrote more than {} bytes", output.limit);
+                return Err(Error::TemplateLimit { line: 0, reason });
+            }
+            outcome.map_err(|error| describe(&error))
+        })?;
         String::from_utf8(output.bytes)
             .map_err(|_| Error::TemplateFailed { line: 0, reason: "the output is not UTF-8".to_owned() })
     }
@@ -256,25 +281,29 @@ fn describe(error: &minijinja::Error) -> Error {
     let mut source = Some(error as &dyn std::error::Error);
     while let Some(cause) = source {
         if let Some(python::Raised(message)) = cause.downcast_ref() {
-            return Error::TemplateRaised { message: message.clone(), line };
+            return Error::TemplateRaised { message: clipped(message), line };
         }
-        if let Some(cause) = cause.downcast_ref::<minijinja::Error>()
-            && cause.kind() == ErrorKind::OutOfFuel
-        {
-            return Error::TemplateLimit {
-                line,
-                reason: "it does more work than its conversation warrants".to_owned(),
-            };
+        if cause.downcast_ref::<minijinja::Error>().is_some_and(|cause| cause.kind() == ErrorKind::OutOfFuel) {
+            let reason = "it does more work than its conversation warrants".to_owned();
+            return Error::TemplateLimit { line, reason };
         }
         source = cause.source();
     }
-    let detail =
-        error.detail().map_or_else(|| error.kind().to_string(), |detail| format!("{}: {detail}", error.kind()));
-    match (error.kind(), error.detail()) {
-        (ErrorKind::SyntaxError | ErrorKind::BadEscape, detail) => {
-            Error::TemplateSyntax { line, reason: detail.unwrap_or("bad escape in a string").to_owned() }
-        }
-        (_, Some(said)) if said.contains("recursion limit") => Error::TemplateLimit { line, reason: said.to_owned() },
-        _ => Error::TemplateFailed { line, reason: detail },
+    let said = clipped(error.detail().unwrap_or_default());
+    match error.kind() {
+        ErrorKind::SyntaxError => Error::TemplateSyntax { line, reason: said },
+        ErrorKind::BadEscape => Error::TemplateSyntax { line, reason: "bad escape in a string".to_owned() },
+        _ if said.contains("recursion limit") => Error::TemplateLimit { line, reason: said },
+        kind if said.is_empty() => Error::TemplateFailed { line, reason: kind.to_string() },
+        kind => Error::TemplateFailed { line, reason: format!("{kind}: {said}") },
+    }
+}
+
+/// The beginning of what may be a whole document.
+fn clipped(text: &str) -> String {
+    const LIMIT: usize = 500;
+    match text.char_indices().nth(LIMIT) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
     }
 }

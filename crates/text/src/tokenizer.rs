@@ -197,7 +197,7 @@ impl Tokenizer {
 
     fn encode_plain(&self, text: &str, ids: &mut Vec<u32>) -> Result<(), Error> {
         let text = if self.compose { compose(text) } else { Cow::Borrowed(text) };
-        let mut words = Vec::from([0..text.len()]);
+        let mut words: Vec<std::ops::Range<usize>> = std::iter::once(0..text.len()).collect();
         for split in &self.splits {
             words = split.cut(&text, words)?;
         }

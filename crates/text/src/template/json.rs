@@ -82,7 +82,7 @@ fn write_value(
     value: &Value,
     depth: usize,
 ) -> Result<(), Error> {
-    state.consume_fuel(1)?;
+    state.consume_fuel(1 + value.as_str().map_or(0, str::len) as u64 / 64)?;
     if depth > MAX_DEPTH {
         return Err(invalid("tojson: nested too deeply"));
     }
@@ -103,6 +103,7 @@ fn write_value(
                 keys.sort();
             }
             write_container(out, style, ['{', '}'], depth, keys.into_iter(), |out, key| {
+                state.consume_fuel(key.as_str().map_or(0, str::len) as u64 / 64)?;
                 write_key(out, style, &key)?;
                 out.push_str(&style.key_separator);
                 write_value(out, state, style, &value.get_item(&key)?, depth + 1)
@@ -110,7 +111,7 @@ fn write_value(
         }
         kind => return Err(invalid(format!("tojson: a value of type {kind} has no JSON"))),
     }
-    state.consume_fuel(out.len() as u64 / (64 * (depth as u64 + 1) * 64))
+    Ok(())
 }
 
 fn write_container(

@@ -2,7 +2,7 @@
 //! it has no clock and reads nothing.
 
 use super::json::{python_float, to_json};
-use minijinja::value::{Kwargs, Rest, ValueKind, from_args};
+use minijinja::value::{Kwargs, Rest, Tuple, ValueKind, from_args};
 use minijinja::{Environment, Error, ErrorKind, State, Value};
 use std::fmt::Write;
 
@@ -17,6 +17,8 @@ pub(super) struct Raised(pub(super) String);
 /// Adds everything that does not depend on one rendering.
 pub(super) fn extend(env: &mut Environment<'_>) {
     env.set_unknown_method_callback(method);
+    // No chat template needs it, and its indentation grows with the square of the nesting.
+    env.remove_filter("pprint");
     env.set_formatter(|out, state, value| match value.as_str() {
         Some(text) => out.write_str(text).map_err(|_| Error::from(ErrorKind::WriteFailure)),
         None => write_str(out, state, value),
@@ -32,6 +34,7 @@ pub(super) fn extend(env: &mut Environment<'_>) {
     env.add_test("sequence", |value: &Value| {
         matches!(value.kind(), ValueKind::Undefined | ValueKind::Seq | ValueKind::Map | ValueKind::String)
     });
+    env.add_test("iterable", |value: &Value| !value.is_none() && value.try_iter().is_ok());
     env.add_function("raise_exception", |message: &Value| -> Result<Value, Error> {
         let raised = Raised(message.to_string());
         Err(Error::new(ErrorKind::InvalidOperation, raised.0.clone()).with_source(raised))
@@ -66,7 +69,7 @@ fn method(state: &mut State<'_, '_>, value: &Value, name: &str, args: &[Value]) 
             let (chars,): (Option<&str>,) = from_args(args)?;
             Ok(Value::from(strip(text, chars, name != "rstrip", name != "lstrip")))
         }
-        "split" if args.first().is_none_or(Value::is_none) && args.len() < 2 => {
+        "split" | "rsplit" if args.first().is_none_or(Value::is_none) && args.len() < 2 => {
             Ok(text.split(is_space).filter(|word| !word.is_empty()).map(Value::from).collect())
         }
         "removeprefix" => {
@@ -80,6 +83,14 @@ fn method(state: &mut State<'_, '_>, value: &Value, name: &str, args: &[Value]) 
         "partition" | "rpartition" => {
             let (separator,): (&str,) = from_args(args)?;
             partition(text, separator, name == "rpartition")
+        }
+        "rsplit" => {
+            let (separator, count): (&str, Option<usize>) = from_args(args)?;
+            rsplit(text, separator, count)
+        }
+        "splitlines" => {
+            let (keep_ends,): (Option<bool>,) = from_args(args)?;
+            Ok(lines(text, keep_ends == Some(true)).into_iter().map(Value::from).collect())
         }
         _ => minijinja_contrib::pycompat::unknown_method_callback(state, value, name, args),
     }
@@ -95,7 +106,33 @@ fn partition(text: &str, separator: &str, from_right: bool) -> Result<Value, Err
         None if from_right => ["", "", text],
         None => [text, "", ""],
     };
-    Ok(parts.into_iter().map(Value::from).collect())
+    Ok(Value::from(Tuple::from(parts.map(Value::from))))
+}
+
+fn rsplit(text: &str, separator: &str, count: Option<usize>) -> Result<Value, Error> {
+    if separator.is_empty() {
+        return Err(Error::new(ErrorKind::InvalidOperation, "empty separator"));
+    }
+    let most = count.map_or(usize::MAX, |count| count.saturating_add(1));
+    let mut parts: Vec<Value> = text.rsplitn(most, separator).map(Value::from).collect();
+    parts.reverse();
+    Ok(Value::from(parts))
+}
+
+/// The lines of a text by all the ends that Python knows.
+fn lines(text: &str, keep_ends: bool) -> Vec<&str> {
+    let mut lines = Vec::new();
+    let mut rest = text;
+    let is_end = |char| matches!(char, '\n'..='\r' | '\u{1c}'..='\u{1e}' | '\u{85}' | '\u{2028}' | '\u{2029}');
+    while let Some((at, end)) = rest.char_indices().find(|&(_, char)| is_end(char)) {
+        let after = if rest[at..].starts_with("\r\n") { at + 2 } else { at + end.len_utf8() };
+        lines.push(&rest[..if keep_ends { after } else { at }]);
+        rest = &rest[after..];
+    }
+    if !rest.is_empty() {
+        lines.push(rest);
+    }
+    lines
 }
 
 /// Writes what Python's `str` gives; nothing for an undefined value.
@@ -103,7 +140,9 @@ fn write_str(out: &mut dyn Write, state: &State<'_, '_>, value: &Value) -> Resul
     let mut text = String::new();
     match value.kind() {
         ValueKind::Undefined => return Ok(()),
-        ValueKind::Number | ValueKind::Seq | ValueKind::Map => write_repr(&mut text, state, value, 0)?,
+        ValueKind::Number | ValueKind::Seq | ValueKind::Map | ValueKind::Iterable => {
+            write_repr(&mut text, state, value, 0)?
+        }
         ValueKind::Invalid => return value.try_iter().map(drop),
         _ => text = value.to_string(),
     }
@@ -127,7 +166,7 @@ fn write_repr(out: &mut String, state: &State<'_, '_>, value: &Value, depth: usi
             Ok(float) if float.is_nan() => out.push_str("nan"),
             _ => out.push_str(&value.to_string()),
         },
-        ValueKind::Seq => {
+        ValueKind::Seq | ValueKind::Iterable => {
             let [open, close] = if value.is_tuple() { ['(', ')'] } else { ['[', ']'] };
             out.push(open);
             for (place, item) in value.try_iter()?.enumerate() {

@@ -14,39 +14,35 @@ pub struct Detokenizer {
     skip_special: bool,
     /// Bytes of a character that is not complete yet, at most 3 between calls.
     pending: Vec<u8>,
-    text: String,
     unknown: usize,
 }
 
 impl Detokenizer {
     pub(super) fn new(pieces: Arc<Pieces>, skip_special: bool) -> Self {
-        Self { pieces, skip_special, pending: Vec::new(), text: String::new(), unknown: 0 }
+        Self { pieces, skip_special, pending: Vec::new(), unknown: 0 }
     }
 
-    /// Takes the next id and returns the text that is complete with it, which is empty inside a character, for a hidden
+    /// Takes the next id and returns the text that is complete with it. There is none inside a character, for a hidden
     /// control token and for an id that no token has (see [`unknown_ids`](Self::unknown_ids)).
-    pub fn push(&mut self, id: u32) -> &str {
-        self.text.clear();
+    pub fn push(&mut self, id: u32) -> Option<String> {
         match self.pieces.get(id) {
             Piece::Text(bytes) => self.pending.extend_from_slice(bytes),
             Piece::Special(bytes) if !self.skip_special => self.pending.extend_from_slice(bytes),
             Piece::Special(_) => {}
             Piece::Unknown => self.unknown += 1,
         }
-        let kept = take_complete(&self.pending, &mut self.text);
+        let mut text = String::new();
+        let kept = take_complete(&self.pending, &mut text);
         self.pending.drain(..self.pending.len() - kept);
-        &self.text
+        Some(text).filter(|text| !text.is_empty())
     }
 
     /// Ends the text: a character that never became complete is returned as U+FFFD. The detokenizer is then as new.
-    pub fn finish(&mut self) -> &str {
-        self.text.clear();
-        if !self.pending.is_empty() {
-            self.text.push(char::REPLACEMENT_CHARACTER);
-        }
+    pub fn finish(&mut self) -> String {
+        let rest = if self.pending.is_empty() { String::new() } else { char::REPLACEMENT_CHARACTER.to_string() };
         self.pending.clear();
         self.unknown = 0;
-        &self.text
+        rest
     }
 
     /// How many ids since the last [`finish`](Self::finish) belong to no token, such as padded rows of the embedding

@@ -31,17 +31,20 @@ pub(super) struct Spec {
 }
 
 #[derive(Deserialize)]
+#[serde(expecting = "an object with a model")]
 struct Probe {
     model: Option<ProbeModel>,
 }
 
 #[derive(Deserialize)]
+#[serde(expecting = "a model")]
 struct ProbeModel {
     #[serde(rename = "type")]
     kind: Option<String>,
 }
 
 #[derive(Deserialize)]
+#[serde(expecting = "an object with a model")]
 struct File {
     added_tokens: Option<Vec<Added>>,
     normalizer: Option<Step>,
@@ -51,6 +54,7 @@ struct File {
 }
 
 #[derive(Deserialize)]
+#[serde(expecting = "an added token")]
 struct Added {
     id: u32,
     content: String,
@@ -68,6 +72,7 @@ struct Added {
 
 /// A normalizer, pre-tokenizer or decoder: the fields of all kinds that are supported.
 #[derive(Deserialize)]
+#[serde(expecting = "a step with a type")]
 struct Step {
     #[serde(rename = "type")]
     kind: String,
@@ -85,6 +90,7 @@ enum Pattern {
 }
 
 #[derive(Deserialize)]
+#[serde(expecting = "a BPE model")]
 struct Model {
     dropout: Option<f64>,
     continuing_subword_prefix: Option<String>,
@@ -96,7 +102,7 @@ struct Model {
 }
 
 #[derive(Deserialize)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "a merge is not two tokens")]
 enum Merge {
     Pair(String, String),
     Line(String),

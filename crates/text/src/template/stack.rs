@@ -1,0 +1,22 @@
+//! A piece of work and a stack size go in, its result comes out, computed on a thread with that much stack; nothing
+//! here is left running.
+//!
+//! The engine drops, compares and prints nested values by recursion without a limit. How deep they can be follows from
+//! how much fuel it gets, so a stack in proportion holds them all. A stack is address space until it is used.
+
+use crate::Error;
+
+/// What anything needs beside the nesting, in bytes.
+const BASE: usize = 1 << 20;
+
+/// Runs `work` with room for `bytes` of nesting.
+pub(super) fn with_stack<T: Send>(bytes: usize, work: impl FnOnce() -> Result<T, Error> + Send) -> Result<T, Error> {
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().stack_size(BASE + bytes).spawn_scoped(scope, work);
+        let thread = thread.map_err(|error| Error::TemplateFailed {
+            line: 0,
+            reason: format!("no thread with {bytes} bytes of stack: {error}"),
+        })?;
+        thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
