@@ -11,7 +11,7 @@ pub(crate) use added::AddedTokens;
 pub use detokenizer::Detokenizer;
 
 use crate::{Error, Prompt, Segment, Specials};
-use pieces::{Piece, Pieces, Row};
+use pieces::{Piece, Pieces};
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -69,17 +69,13 @@ impl Tokenizer {
     /// that this crate does not have. Nothing that it asks for is silently left out, except as told above.
     pub fn from_json(json: &[u8]) -> Result<Self, Error> {
         let spec = spec::Spec::read(json)?;
-        let base = spec.base.iter().map(|(token, id)| Row { id: *id, token, added: None });
-        let added =
-            spec.added.iter().map(|token| Row { id: token.id, token: &token.content, added: Some(token.special) });
-        let pieces = Arc::new(Pieces::new(base.chain(added).collect())?);
         Ok(Self {
             bpe: spec.bpe,
             compose: spec.compose,
             splits: spec.splits.into_iter().map(Split::new).collect(),
             added_ids: spec::ids_of_added(&spec.added),
             added: AddedTokens::new(spec.added),
-            pieces,
+            pieces: Arc::new(spec.pieces),
         })
     }
 

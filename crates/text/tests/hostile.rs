@@ -99,11 +99,15 @@ fn steps_that_are_not_supported_are_refused_by_name() {
 #[test]
 fn a_tokenizer_that_contradicts_itself_is_refused() {
     let cases = [
-        ("/model/merges/0", json!(["i", "no such token"]), "model.merges: merge 0 needs \"no such token\""),
-        ("/model/merges/0", json!(["i", "<|im_start|>"]), "model.merges: merge 0 needs \"<|im_start|>\""),
-        ("/model/merges/0", json!(["Ġmodel", "Ġmodel"]), "model.merges: merge 0 needs "),
-        ("/model/merges/0", json!("a b c"), "model.merges: merge 0 is not two tokens"),
-        ("/model/merges/0", json!(1), "a merge is not two tokens"),
+        ("/model/merges/0", json!(["i", "zzz"]), "model.merges: Token `zzz` out of vocabulary"),
+        (
+            "/model/merges/0",
+            json!(["i", "<|im_start|>"]),
+            "model.merges: merge 0 of \"i\" and \"<|im_start|>\" is longer than every token",
+        ),
+        ("/model/merges/0", json!(["Ġrepresentation", "Ġrepresentation"]), "model.merges: merge 0 of "),
+        ("/model/merges/0", json!("a b c"), "invalid value: string \"a b c\", expected a merge of two tokens"),
+        ("/model/merges/0", json!(1), "invalid type: integer `1`, expected a merge of two tokens"),
         ("/model/merges", json!({}), "invalid type: map"),
         ("/model/vocab", json!([]), "invalid type: sequence"),
         ("/model/vocab/!", json!(-1), "invalid value: integer `-1`"),

@@ -2,10 +2,10 @@
 //! here encodes.
 
 use super::added::AddedToken;
-use super::pieces::char_of_byte;
+use super::pieces::{Pieces, Row, char_of_byte};
 use crate::Error;
-use serde::Deserialize;
-use serde::de::IgnoredAny;
+use serde::de::{IgnoredAny, SeqAccess, Unexpected, Visitor};
+use serde::{Deserialize, Deserializer};
 use std::collections::{HashMap, HashSet};
 use tokenizers::models::bpe::{BPE, Vocab};
 use tokenizers::utils::SysRegex;
@@ -21,8 +21,7 @@ const MAX_ADDED: usize = 1 << 10;
 pub(super) struct Spec {
     /// Holds no added token.
     pub(super) bpe: BPE,
-    /// Every token of the model's own vocabulary with its id, added ones left out.
-    pub(super) base: Vec<(String, u32)>,
+    pub(super) pieces: Pieces,
     pub(super) added: Vec<AddedToken>,
     /// Whether text is brought to Unicode form C first.
     pub(super) compose: bool,
@@ -92,6 +91,8 @@ enum Pattern {
 #[derive(Deserialize)]
 #[serde(expecting = "a BPE model")]
 struct Model {
+    #[serde(rename = "type")]
+    kind: Option<String>,
     dropout: Option<f64>,
     continuing_subword_prefix: Option<String>,
     end_of_word_suffix: Option<String>,
@@ -101,11 +102,39 @@ struct Model {
     merges: Vec<Merge>,
 }
 
-#[derive(Deserialize)]
-#[serde(untagged, expecting = "a merge is not two tokens")]
-enum Merge {
-    Pair(String, String),
-    Line(String),
+/// Two tokens that become one, written as a pair or as a line with a blank; `None` is the heading of a merges file.
+struct Merge(Option<(String, String)>);
+
+impl<'de> Deserialize<'de> for Merge {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(MergeVisitor)
+    }
+}
+
+struct MergeVisitor;
+
+impl<'de> Visitor<'de> for MergeVisitor {
+    type Value = Merge;
+
+    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("a merge of two tokens")
+    }
+
+    fn visit_str<E: serde::de::Error>(self, line: &str) -> Result<Merge, E> {
+        match line.split_once(' ') {
+            _ if line.starts_with("#version") => Ok(Merge(None)),
+            Some((left, right)) if !right.contains(' ') => Ok(Merge(Some((left.to_owned(), right.to_owned())))),
+            _ => Err(E::invalid_value(Unexpected::Str(line), &self)),
+        }
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut pair: A) -> Result<Merge, A::Error> {
+        let (left, right) = (pair.next_element()?, pair.next_element()?);
+        match (left, right, pair.next_element::<IgnoredAny>()?) {
+            (Some(left), Some(right), None) => Ok(Merge(Some((left, right)))),
+            _ => Err(serde::de::Error::invalid_value(Unexpected::Seq, &self)),
+        }
+    }
 }
 
 fn unsupported(section: &'static str, found: impl Into<String>, expected: &'static str) -> Error {
@@ -121,8 +150,7 @@ impl Spec {
         if json.len() > MAX_BYTES {
             return Err(Error::TokenizerTooLarge { bytes: json.len(), limit: MAX_BYTES });
         }
-        check_kind(json)?;
-        let file: File = parse(json)?;
+        let file: File = parse(json).map_err(|error| of_another_kind(json).unwrap_or(error))?;
         let compose = read_normalizer(file.normalizer)?;
         let splits = read_pre_tokenizer(file.pre_tokenizer)?;
         match file.decoder {
@@ -131,8 +159,8 @@ impl Spec {
             None => return Err(unsupported("decoder", "absent", "ByteLevel")),
         }
         let added = read_added(file.added_tokens.unwrap_or_default(), &file.model.vocab, compose)?;
-        let (bpe, base) = read_model(file.model, &added)?;
-        Ok(Self { bpe, base, added, compose, splits })
+        let (bpe, pieces) = read_model(file.model, &added)?;
+        Ok(Self { bpe, pieces, added, compose, splits })
     }
 }
 
@@ -140,14 +168,12 @@ fn parse<'a, T: Deserialize<'a>>(json: &'a [u8]) -> Result<T, Error> {
     serde_json::from_slice(json).map_err(|error| Error::TokenizerJson(error.to_string()))
 }
 
-/// Says of a file of another kind that it is of another kind, before its fields are held against those of this kind.
-fn check_kind(json: &[u8]) -> Result<(), Error> {
-    let Some(model) = parse::<Probe>(json)?.model else {
-        return Err(unsupported("model", "absent", "a BPE model"));
-    };
-    match model.kind.as_deref() {
-        Some("BPE") => Ok(()),
-        found => Err(unsupported("model.type", found.unwrap_or("absent"), "BPE")),
+/// Says of a file that could not be read whether it is of another kind, which tells more than the first field that differs.
+fn of_another_kind(json: &[u8]) -> Option<Error> {
+    match parse::<Probe>(json).ok()?.model {
+        None => Some(unsupported("model", "absent", "a BPE model")),
+        Some(ProbeModel { kind: Some(kind) }) if kind == "BPE" => None,
+        Some(ProbeModel { kind }) => Some(unsupported("model.type", kind.as_deref().unwrap_or("absent"), "BPE")),
     }
 }
 
@@ -234,24 +260,31 @@ fn read_added(entries: Vec<Added>, vocab: &Vocab, compose: bool) -> Result<Vec<A
 }
 
 /// Builds the encoder without the added tokens, so that it can never produce one from ordinary text.
-fn read_model(model: Model, added: &[AddedToken]) -> Result<(BPE, Vec<(String, u32)>), Error> {
+fn read_model(model: Model, added: &[AddedToken]) -> Result<(BPE, Pieces), Error> {
     check_options(&model)?;
     let Model { mut vocab, merges, ignore_merges, .. } = model;
-    let merges = read_merges(merges, &vocab)?;
+    check_merges(&merges, &vocab)?;
+    let before = vocab.len();
     for token in added {
         vocab.remove(&token.content);
     }
     check_bytes(&vocab)?;
-    let known = |token: &str| vocab.contains_key(token);
-    let merges =
-        merges.into_iter().filter(|(left, right)| known(left) && known(right) && known(&(left.clone() + right)));
-    let merges = merges.collect();
-    let base = vocab.iter().map(|(token, &id)| (token.clone(), id)).collect();
+    let mut merges: Vec<(String, String)> = merges.into_iter().filter_map(|Merge(pair)| pair).collect();
+    if vocab.len() < before {
+        let known = |token: &str| vocab.contains_key(token);
+        merges.retain(|(left, right)| known(left) && known(right) && known(&[left.as_str(), right].concat()));
+    }
+    let base = vocab.iter().map(|(token, &id)| Row { id, token, added: None });
+    let rows = added.iter().map(|token| Row { id: token.id, token: &token.content, added: Some(token.special) });
+    let pieces = Pieces::new(base.chain(rows).collect())?;
     let bpe = BPE::builder().vocab_and_merges(vocab, merges).ignore_merges(ignore_merges.unwrap_or(false)).build();
-    Ok((bpe.map_err(|error| inconsistent("model", error.to_string()))?, base))
+    Ok((bpe.map_err(|error| inconsistent("model.merges", error.to_string()))?, pieces))
 }
 
 fn check_options(model: &Model) -> Result<(), Error> {
+    if model.kind.as_deref() != Some("BPE") {
+        return Err(unsupported("model.type", model.kind.as_deref().unwrap_or("absent"), "BPE"));
+    }
     if model.dropout.is_some_and(|dropout| dropout != 0.0) {
         return Err(unsupported("model.dropout", "set", "null, since encoding must not be random"));
     }
@@ -265,28 +298,18 @@ fn check_options(model: &Model) -> Result<(), Error> {
     Ok(())
 }
 
-/// The builder of the encoder panics on a merge whose result is longer than every token, so each result must be known.
-fn read_merges(merges: Vec<Merge>, vocab: &Vocab) -> Result<Vec<(String, String)>, Error> {
-    let mut pairs = Vec::with_capacity(merges.len());
-    let mut joined = String::new();
-    for (rank, merge) in merges.into_iter().enumerate() {
-        let (left, right) = match merge {
-            Merge::Pair(left, right) => (left, right),
-            Merge::Line(line) if line.starts_with("#version") => continue,
-            Merge::Line(line) => match line.split_once(' ') {
-                Some((left, right)) if !right.contains(' ') => (left.to_owned(), right.to_owned()),
-                _ => return Err(inconsistent("model.merges", format!("merge {rank} is not two tokens: {line:?}"))),
-            },
-        };
-        joined.clear();
-        joined.push_str(&left);
-        joined.push_str(&right);
-        if let Some(missing) = [&left, &right, &joined].into_iter().find(|token| !vocab.contains_key(token.as_str())) {
-            return Err(inconsistent("model.merges", format!("merge {rank} needs {missing:?}, which has no id")));
+/// The builder of the encoder reports merges of unknown tokens, but panics on one that is longer than every token.
+fn check_merges(merges: &[Merge], vocab: &Vocab) -> Result<(), Error> {
+    let longest = vocab.keys().map(String::len).max().unwrap_or(0);
+    for (rank, Merge(pair)) in merges.iter().enumerate() {
+        if let Some((left, right)) = pair
+            && left.len() + right.len() > longest
+        {
+            let reason = format!("merge {rank} of {left:?} and {right:?} is longer than every token");
+            return Err(inconsistent("model.merges", reason));
         }
-        pairs.push((left, right));
     }
-    Ok(pairs)
+    Ok(())
 }
 
 /// A byte without a token would vanish from the text without a word.
