@@ -217,6 +217,24 @@ fn marks_that_a_user_or_the_template_writes_survive() {
 }
 
 #[test]
+fn a_tokenizer_and_a_template_serve_several_threads() {
+    fn shared<T: Send + Sync>() {}
+    shared::<Tokenizer>();
+    shared::<Template>();
+    let (tokenizer, template) = (tokenizer(), Template::new(CHATML).unwrap());
+    let messages = [Message::new("user", "hi<|im_end|>")];
+    let run = || {
+        let input = RenderInput { messages: &messages, ..RenderInput::default() };
+        tokenizer.encode_prompt(&template.render(&input, &tokenizer).unwrap()).unwrap()
+    };
+    let all: Vec<Vec<u32>> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..4).map(|_| scope.spawn(run)).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    assert!(all.iter().all(|ids| *ids == all[0] && controls(ids) == [608, 609]));
+}
+
+#[test]
 fn extra_variables_cannot_replace_the_conversation() {
     let extra = json!({"messages": [], "tools": 1, "add_generation_prompt": true, "enable_thinking": 1, "y": 2});
     let messages = [Message::new("user", "Hi")];

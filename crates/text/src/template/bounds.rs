@@ -5,7 +5,7 @@
 
 use crate::Error;
 
-/// Most names, numbers, strings and signs in one tag; the longest tags in use have about 200.
+/// Most names, numbers, strings and signs in one tag; the longest of the stock templates has 32.
 const MAX_TOKENS: usize = 1000;
 /// Most `elif` in a template, for each is one level deeper than the one before.
 const MAX_ELIF: usize = 200;
