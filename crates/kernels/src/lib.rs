@@ -11,14 +11,18 @@
 //! * `exp` and its relatives are the polynomials of [`portable`], never the platform's.
 //!
 //! Rooms, in reading order: [`tier`] (which CPU can run what), [`quantized`] (activations as integers), [`portable`]
-//! (the definition of every kernel).
+//! (the definition of every kernel), `lanes` and `float` (float kernels over any instruction set), `integer` (the same
+//! for integer weights).
 
+mod float;
+mod integer;
+mod lanes;
 pub mod portable;
 pub mod quantized;
 pub mod tier;
 
 pub use quantized::{BLOCK, Precision, QuantizedRow};
-pub use tier::{ATTENTION_BLOCK, Kernels, Softmax, available, best, by_name};
+pub use tier::{ATTENTION_BLOCK, Kernels, Softmax, available, best, by_name, compiled};
 
 /// Rows of a weight matrix in a float format, `[r, k]`, row-major.
 #[derive(Clone, Copy, Debug)]

@@ -1,8 +1,8 @@
 //! The definition of every kernel, in plain Rust: what all other tiers must equal bit for bit.
 
-use crate::quantized::{BLOCK, Precision, QuantizedRow};
-use crate::tier::{ATTENTION_BLOCK, Kernels, Softmax};
 use crate::FloatRows;
+use crate::quantized::{self, BLOCK, Precision, QuantizedRow};
+use crate::tier::{ATTENTION_BLOCK, Kernels, Softmax};
 
 pub(crate) static TABLE: Kernels = Kernels {
     name: "portable",
@@ -24,6 +24,19 @@ pub(crate) static TABLE: Kernels = Kernels {
 
 /// Number of virtual lanes of an `f32` sum.
 pub const LANES: usize = 16;
+
+/// 1.5 * 2^23: adding it leaves the nearest integer in the low mantissa bits.
+pub(crate) const ROUND: f32 = 12_582_912.0;
+/// `ln 2` in two parts; the product of the first with an integer exponent is exact.
+pub(crate) const LN_2_HIGH: f32 = 0.693_359_4;
+pub(crate) const LN_2_LOW: f32 = -2.121_944_4e-4;
+/// Below it `exp` is 0, as the result would be denormal.
+pub(crate) const EXP_LOWEST: f32 = -87.336_54;
+/// Above it `exp` is infinite.
+pub(crate) const EXP_HIGHEST: f32 = 88.722_83;
+/// `(e^r - 1 - r) / r^2` on `-ln(2)/2..ln(2)/2`, highest power first.
+pub(crate) const EXP_POLYNOMIAL: [f32; 6] =
+    [1.987_569_1e-4, 1.398_199_9e-3, 8.333_452e-3, 4.166_579_6e-2, 1.666_666_5e-1, 0.5];
 
 fn reduce(mut lanes: [f32; LANES]) -> f32 {
     for half in [8, 4, 2, 1] {
@@ -50,13 +63,12 @@ fn dot(a: &[f32], b: &[f32]) -> f32 {
 ///
 /// Argument reduction and polynomial after Cephes (`expf`).
 pub fn exp(x: f32) -> f32 {
-    const ROUND: f32 = 12_582_912.0; // 1.5 * 2^23: adding it leaves the nearest integer in the low mantissa bits.
-    let clamped = x.clamp(-87.336_54, 88.722_83);
+    let clamped = x.clamp(EXP_LOWEST, EXP_HIGHEST);
     let n = (clamped * std::f32::consts::LOG2_E + ROUND) - ROUND;
-    let r = clamped - n * 0.693_359_4;
-    let r = r - n * -2.121_944_4e-4;
-    let mut p = 1.987_569_1e-4;
-    for c in [1.398_199_9e-3, 8.333_452e-3, 4.166_579_6e-2, 1.666_666_5e-1, 0.5] {
+    let r = clamped - n * LN_2_HIGH;
+    let r = r - n * LN_2_LOW;
+    let mut p = EXP_POLYNOMIAL[0];
+    for c in &EXP_POLYNOMIAL[1..] {
         p = p * r + c;
     }
     let y = p * (r * r) + r + 1.0;
@@ -67,9 +79,9 @@ pub fn exp(x: f32) -> f32 {
     let scaled = y * power(first) * power(n - first);
     if x.is_nan() {
         x
-    } else if x < -87.336_54 {
+    } else if x < EXP_LOWEST {
         0.0
-    } else if x > 88.722_83 {
+    } else if x > EXP_HIGHEST {
         f32::INFINITY
     } else {
         scaled
@@ -123,28 +135,20 @@ fn ln(x: f32) -> f32 {
         p = p * r + c;
     }
     let n = n as f32;
-    let y = r * z * p + n * -2.121_944_4e-4 - 0.5 * z;
-    r + y + n * 0.693_359_4
+    let y = r * z * p + n * LN_2_LOW - 0.5 * z;
+    r + y + n * LN_2_HIGH
 }
 
 fn quantize(x: &[f32], precision: Precision, into: &mut QuantizedRow) {
-    into.len = x.len();
-    into.precision = precision;
+    into.start(x.len(), precision);
     for (block, values) in x.chunks(BLOCK).enumerate() {
+        let finite = values.iter().all(|v| v.is_finite());
         let largest = values.iter().fold(0.0f32, |m, v| m.max(v.abs()));
-        if values.iter().all(|v| v.is_finite()) {
-            let limit = precision.limit();
-            let (scale, inverse) = if largest > 0.0 { (largest / limit, limit / largest) } else { (0.0, 0.0) };
-            let inverse = if inverse.is_finite() { inverse } else { 0.0 };
-            into.store_block(block, values, scale, inverse);
-        } else {
-            into.store_block(block, &[0.0; BLOCK][..values.len()], f32::NAN, 0.0);
+        match precision.scales(largest) {
+            Some((scale, inverse)) if finite => into.store_block(block, &quantized::round(values, inverse), scale),
+            _ => into.store_block(block, &[0; BLOCK], f32::NAN),
         }
     }
-    let (used, padded) = (x.len(), x.len().next_multiple_of(BLOCK));
-    into.wide[used..padded].fill(0);
-    into.high[used..padded].fill(0);
-    into.low[used..padded].fill(0);
 }
 
 fn project_i8(w: &[i8], scales: &[f32], x: &[QuantizedRow], out: &mut [f32]) {
@@ -164,10 +168,11 @@ fn project_i8(w: &[i8], scales: &[f32], x: &[QuantizedRow], out: &mut [f32]) {
 }
 
 fn project_i8_f32(w: &[i8], scales: &[f32], x: &[f32], out: &mut [f32]) {
-    let r = scales.len();
-    if r == 0 {
+    if w.is_empty() {
+        out.fill(0.0);
         return;
     }
+    let r = scales.len();
     let k = w.len() / r;
     for (t, row) in x.chunks_exact(k).enumerate() {
         for (i, scale) in scales.iter().enumerate() {
@@ -272,16 +277,32 @@ fn conv_silu(rows: &[&[f32]], w: &[f32], out: &mut [f32]) {
 }
 
 fn delta_step(state: &mut [f32], q: &[f32], k: &[f32], v: &[f32], decay: f32, beta: f32, out: &mut [f32]) {
+    delta_columns(0, state, q, k, v, decay, beta, dot(k, q), out);
+}
+
+/// The columns from `first` on of [`Kernels::delta_step`]; `kq` is the dot of `k` and `q`.
+#[expect(clippy::too_many_arguments, reason = "the rule has that many operands")]
+#[inline(always)]
+pub(crate) fn delta_columns(
+    first: usize,
+    state: &mut [f32],
+    q: &[f32],
+    k: &[f32],
+    v: &[f32],
+    decay: f32,
+    beta: f32,
+    kq: f32,
+    out: &mut [f32],
+) {
     let dv = v.len();
-    let kq = dot(k, q);
-    for (c, (v, o)) in v.iter().zip(out).enumerate() {
+    for c in first..dv {
         let (mut r, mut p) = (0.0, 0.0);
         for (row, (k, q)) in state.chunks_exact(dv).zip(k.iter().zip(q)) {
             r += row[c] * k;
             p += row[c] * q;
         }
-        let d = beta * (v - decay * r);
-        *o = decay * p + d * kq;
+        let d = beta * (v[c] - decay * r);
+        out[c] = decay * p + d * kq;
         for (row, k) in state.chunks_exact_mut(dv).zip(k) {
             row[c] = decay * row[c] + k * d;
         }
@@ -295,8 +316,10 @@ fn attend(q: &[f32], keys: &[f32], values: &[f32], scale: f32, softmax: &mut Sof
     let mut largest = softmax.max;
     for (s, key) in scores.iter_mut().zip(keys.chunks_exact(d)) {
         *s = dot(q, key) * scale;
-        largest = largest.max(*s);
+        // Not `f32::max`, which may return either zero, and either operand's NaN.
+        largest = if *s > largest { *s } else { largest };
     }
+    let largest = largest + 0.0;
     let correction = exp(softmax.max - largest);
     for s in scores.iter_mut() {
         *s = exp(*s - largest);

@@ -21,6 +21,18 @@ impl Precision {
             Precision::Sixteen => 32512.0,
         }
     }
+
+    /// The scale of a block and its inverse, given its largest magnitude; `None` if that is not finite.
+    pub(crate) fn scales(self, largest: f32) -> Option<(f32, f32)> {
+        let (scale, inverse) = (largest / self.limit(), self.limit() / largest);
+        match largest {
+            0.0 => Some((0.0, 0.0)),
+            _ if !largest.is_finite() => None,
+            // Too small to be divided by: the block counts as zero.
+            _ if inverse.is_infinite() => Some((scale, 0.0)),
+            _ => Some((scale, inverse)),
+        }
+    }
 }
 
 /// One row of activations as integers: `x[i] ~ scales[i / BLOCK] * wide[i]`.
@@ -90,25 +102,52 @@ impl QuantizedRow {
         let largest = x.iter().fold(0.0f32, |m, v| m.max(v.abs()));
         let (scale, inverse) = if largest > 0.0 { (largest / limit, limit / largest) } else { (0.0, 0.0) };
         for (block, values) in x.chunks(BLOCK).enumerate() {
-            self.store_block(block, values, scale, inverse);
+            self.store_block(block, &round(values, inverse), scale);
         }
     }
 
-    /// Rounds one block with the given scale into all layouts.
-    pub(crate) fn store_block(&mut self, block: usize, x: &[f32], scale: f32, inverse: f32) {
-        let mut sum = 0i32;
-        for (i, v) in x.iter().enumerate() {
-            let q = (v * inverse).round_ties_even() as i16;
-            let high = (q + 128) >> 8;
-            let at = block * BLOCK + i;
-            self.wide[at] = q;
-            (self.high[at], self.low[at]) = match self.precision {
-                Precision::Eight => (0, q as i8),
-                Precision::Sixteen => (high as i8, (q - (high << 8)) as i8),
-            };
-            sum += i32::from(q);
-        }
-        self.scales[block] = scale;
-        self.sums[block] = sum;
+    /// Sets what holds for the whole row; all blocks must be stored next.
+    #[inline(always)]
+    pub(crate) fn start(&mut self, len: usize, precision: Precision) {
+        self.len = len;
+        self.precision = precision;
     }
+
+    /// Stores one block in all layouts.
+    #[inline(always)]
+    pub(crate) fn store_block(&mut self, block: usize, rounded: &[i16; BLOCK], scale: f32) {
+        let at = block * BLOCK..(block + 1) * BLOCK;
+        self.wide[at.clone()].copy_from_slice(rounded);
+        let (high, low) = (&mut self.high[at.clone()], &mut self.low[at]);
+        match self.precision {
+            Precision::Eight => {
+                high.fill(0);
+                for (low, q) in low.iter_mut().zip(rounded) {
+                    *low = *q as i8;
+                }
+            }
+            Precision::Sixteen => {
+                for ((high, low), q) in high.iter_mut().zip(low).zip(rounded) {
+                    // The low byte is signed, so the high byte is what is left, rounded: q - low = 256 * high.
+                    *high = ((q + 128) >> 8) as i8;
+                    *low = *q as i8;
+                }
+            }
+        }
+        let mut sum = 0i32;
+        for q in rounded {
+            sum += i32::from(*q);
+        }
+        self.sums[block] = sum;
+        self.scales[block] = scale;
+    }
+}
+
+/// The nearest integers to `x * inverse`, ties to even, and zeros up to the end of the block.
+pub(crate) fn round(x: &[f32], inverse: f32) -> [i16; BLOCK] {
+    let mut rounded = [0; BLOCK];
+    for (q, v) in rounded.iter_mut().zip(x) {
+        *q = (v * inverse).round_ties_even() as i16;
+    }
+    rounded
 }

@@ -1,10 +1,14 @@
 //! Tiers: the list of kernel tables, and which of them the running CPU can execute; it holds no arithmetic.
 //!
-//! A new instruction set is one file under `tier/` with one `static` table, and one line in [`available`].
+//! A new instruction set is one file under `tier/` with one table, and one line in [`TIERS`].
 
+#[cfg(target_arch = "x86_64")]
+mod avx2;
+mod table;
+
+use crate::FloatRows;
 use crate::portable;
 use crate::quantized::{Precision, QuantizedRow};
-use crate::FloatRows;
 
 /// The kernels of one tier. Only [`available`] hands these out, so holding one proves that the running CPU can execute
 /// it. Every method checks the lengths of its slices once, and panics when they disagree.
@@ -33,9 +37,29 @@ impl std::fmt::Debug for Kernels {
     }
 }
 
+/// A tier that was compiled, and whether the running CPU has what it needs.
+type Tier = (&'static Kernels, fn() -> bool);
+
+/// All tiers of this architecture, slowest first.
+#[cfg(target_arch = "x86_64")]
+static TIERS: &[Tier] = &[
+    (&portable::TABLE, || true),
+    (&avx2::TABLE, || is_x86_feature_detected!("avx2") && is_x86_feature_detected!("f16c")),
+];
+
+/// All tiers of this architecture.
+#[cfg(not(target_arch = "x86_64"))]
+static TIERS: &[Tier] = &[(&portable::TABLE, || true)];
+
 /// All tiers that the running CPU can execute, slowest first. The first is always `portable`.
 pub fn available() -> Vec<&'static Kernels> {
-    vec![&portable::TABLE]
+    TIERS.iter().filter(|(_, detected)| detected()).map(|(kernels, _)| *kernels).collect()
+}
+
+/// The names of all tiers that were compiled for this architecture, slowest first, whether or not the running CPU can
+/// execute them.
+pub fn compiled() -> Vec<&'static str> {
+    TIERS.iter().map(|(kernels, _)| kernels.name).collect()
 }
 
 /// The fastest tier that the running CPU can execute.
