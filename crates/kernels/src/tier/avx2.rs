@@ -1,5 +1,6 @@
 //! AVX2 with F16C: sixteen lanes in two registers, integer dots by words.
 
+use std::arch::asm;
 use std::arch::x86_64::*;
 
 use crate::integer::{Block, Dots, ROWS, WeightBlocks, Words, word_dots};
@@ -256,7 +257,11 @@ mod words {
         let x = &x.as_chunks::<16>().0[step];
         // SAFETY: `x` has the sixteen words that are read.
         let x = unsafe { _mm256_loadu_si256(x.as_ptr().cast()) };
-        _mm256_add_epi32(sums, _mm256_madd_epi16(w, x))
+        let mut sums = _mm256_add_epi32(sums, _mm256_madd_epi16(w, x));
+        // Keeps the compiler from turning the chain of sums into a tree, for which there are too few registers.
+        // SAFETY: there is no instruction.
+        unsafe { asm!("/* {0} */", inout(ymm_reg) sums, options(pure, nomem, nostack, preserves_flags)) };
+        sums
     }
 }
 
