@@ -41,7 +41,8 @@ pub(crate) trait Dots: Copy {
     fn prefetch(self, from: &[i8; BLOCK], ahead: usize);
 }
 
-/// See [`Kernels::project_i8`](crate::Kernels::project_i8). Takes `T` tokens at a time while there are as many.
+/// See [`Kernels::project_i8`](crate::Kernels::project_i8). Takes `T` tokens at a time while there are as many,
+/// then two, then one.
 #[inline(always)]
 pub(crate) fn project_i8<D: Dots, const T: usize>(d: D, w: &[i8], scales: &[f32], x: &[QuantizedRow], out: &mut [f32]) {
     let (rows, k) = (scales.len(), x.first().map_or(0, |x| x.len));
@@ -52,23 +53,31 @@ pub(crate) fn project_i8<D: Dots, const T: usize>(d: D, w: &[i8], scales: &[f32]
             *row = &w[(first + r).min(rows - 1) * k..][..k];
         }
         let (many, rest) = x.as_chunks::<T>();
-        for (chunk, tokens) in many.iter().enumerate() {
-            let sums = tile(d, group, tokens);
-            for (t, sums) in sums.iter().enumerate() {
-                finish(sums, first, scales, &mut out[(chunk * T + t) * rows..][..rows]);
-            }
+        let (pairs, single) = rest.as_chunks::<2>();
+        let mut token = 0;
+        for x in many {
+            finish(tile(d, group, x), token, first, scales, out);
+            token += T;
         }
-        for (t, token) in rest.iter().enumerate() {
-            let [sums] = tile(d, group, std::array::from_ref(token));
-            finish(&sums, first, scales, &mut out[(many.len() * T + t) * rows..][..rows]);
+        for x in pairs {
+            finish(tile(d, group, x), token, first, scales, out);
+            token += 2;
+        }
+        for x in single {
+            finish(tile(d, group, std::array::from_ref(x)), token, first, scales, out);
         }
     }
 }
 
+/// Scales the sums of `T` tokens from `token` on, of the rows from `first` on, of which there may be fewer than four.
 #[inline(always)]
-fn finish(sums: &[f32; ROWS], first: usize, scales: &[f32], out: &mut [f32]) {
-    for ((out, scale), sum) in out[first..].iter_mut().zip(&scales[first..]).zip(sums) {
-        *out = sum * scale;
+fn finish<const T: usize>(sums: [[f32; ROWS]; T], token: usize, first: usize, scales: &[f32], out: &mut [f32]) {
+    let rows = scales.len();
+    for (t, sums) in sums.iter().enumerate() {
+        let out = &mut out[(token + t) * rows..][..rows];
+        for ((out, scale), sum) in out[first..].iter_mut().zip(&scales[first..]).zip(sums) {
+            *out = sum * scale;
+        }
     }
 }
 

@@ -4,14 +4,29 @@
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
+#[cfg(target_arch = "x86_64")]
+mod avx512vnni;
+#[cfg(target_arch = "x86_64")]
+mod avxvnni;
+#[cfg(target_arch = "aarch64")]
+mod dotprod;
+#[cfg(target_arch = "aarch64")]
+mod i8mm;
+#[cfg(target_arch = "aarch64")]
+mod neon;
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod table;
 
 use crate::FloatRows;
+#[cfg(target_arch = "aarch64")]
+use std::arch::is_aarch64_feature_detected;
+
 use crate::portable;
 use crate::quantized::{Precision, QuantizedRow};
 
 /// The kernels of one tier. Only [`available`] hands these out, so holding one proves that the running CPU can execute
 /// it. Every method checks the lengths of its slices once, and panics when they disagree.
+#[expect(clippy::type_complexity, reason = "a name for each signature would say less than the signature")]
 pub struct Kernels {
     /// `portable`, `avx2`, ... as printed by `doctor`.
     pub name: &'static str,
@@ -44,11 +59,37 @@ type Tier = (&'static Kernels, fn() -> bool);
 #[cfg(target_arch = "x86_64")]
 static TIERS: &[Tier] = &[
     (&portable::TABLE, || true),
-    (&avx2::TABLE, || is_x86_feature_detected!("avx2") && is_x86_feature_detected!("f16c")),
+    (&avx2::TABLE, has_avx2),
+    (&avxvnni::TABLE, || has_avx2() && is_x86_feature_detected!("avxvnni")),
+    (&avx512vnni::TABLE, || has_avx2() && has_avx512() && is_x86_feature_detected!("avx512vnni")),
 ];
 
+#[cfg(target_arch = "x86_64")]
+fn has_avx2() -> bool {
+    is_x86_feature_detected!("avx2") && is_x86_feature_detected!("f16c")
+}
+
+#[cfg(target_arch = "x86_64")]
+fn has_avx512() -> bool {
+    is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512bw") && is_x86_feature_detected!("avx512vl")
+}
+
+/// All tiers of this architecture, slowest first.
+#[cfg(target_arch = "aarch64")]
+static TIERS: &[Tier] = &[
+    (&portable::TABLE, || true),
+    (&neon::TABLE, || is_aarch64_feature_detected!("neon")),
+    (&dotprod::TABLE, has_dotprod),
+    (&i8mm::TABLE, || has_dotprod() && is_aarch64_feature_detected!("i8mm")),
+];
+
+#[cfg(target_arch = "aarch64")]
+fn has_dotprod() -> bool {
+    is_aarch64_feature_detected!("neon") && is_aarch64_feature_detected!("dotprod")
+}
+
 /// All tiers of this architecture.
-#[cfg(not(target_arch = "x86_64"))]
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 static TIERS: &[Tier] = &[(&portable::TABLE, || true)];
 
 /// All tiers that the running CPU can execute, slowest first. The first is always `portable`.
@@ -103,7 +144,10 @@ impl Kernels {
 
     /// `out[t, r] = sum_i w[r, i] * x[t, i]` in `f32`, 16 lanes. `w` is `[r, k]`, `x` `[t, k]`, `out` `[t, r]`.
     pub fn project_float(&self, w: FloatRows<'_>, k: usize, x: &[f32], out: &mut [f32]) {
-        assert!(k > 0 && w.len() % k == 0 && x.len() % k == 0, "project_float: rows are not of length k");
+        assert!(
+            k > 0 && w.len().is_multiple_of(k) && x.len().is_multiple_of(k),
+            "project_float: rows are not of length k"
+        );
         assert_eq!(out.len(), (w.len() / k) * (x.len() / k), "project_float: out is not [t, r]");
         (self.project_float)(w, k, x, out);
     }

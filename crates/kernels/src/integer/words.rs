@@ -12,6 +12,8 @@ pub(crate) trait Words: Copy {
     type Sums: Copy;
     /// How many words fit one register.
     const STEP: usize;
+    /// How many sums can be held in registers.
+    const SUMS: usize;
 
     fn zero(self) -> Self::Sums;
     /// The words from `STEP * step` on.
@@ -25,11 +27,14 @@ pub(crate) trait Words: Copy {
 #[inline(always)]
 pub(crate) fn word_dots<W: Words, const T: usize>(isa: W, w: WeightBlocks<'_>, x: [Block<'_>; T]) -> [[i32; ROWS]; T] {
     let mut sums = [[isa.zero(); ROWS]; T];
-    for step in 0..BLOCK / W::STEP {
-        for r in 0..ROWS {
-            let weights = isa.weights(w[r], step);
-            for t in 0..T {
-                sums[t][r] = isa.add(sums[t][r], weights, x[t].wide, step);
+    let group = ROWS.min(W::SUMS / T);
+    for first in (0..ROWS).step_by(group) {
+        for step in 0..BLOCK / W::STEP {
+            for r in first..first + group {
+                let weights = isa.weights(w[r], step);
+                for t in 0..T {
+                    sums[t][r] = isa.add(sums[t][r], weights, x[t].wide, step);
+                }
             }
         }
     }

@@ -14,7 +14,7 @@ table! {
     features: "avx2,f16c",
     lanes: Avx2::new(),
     dots: Avx2::new(),
-    tokens: 2,
+    tokens: 4,
     paired_rows: 2,
     delta_panel: 2,
     value_panel: 4,
@@ -229,6 +229,7 @@ impl Words for Avx2 {
     type Weights = __m256i;
     type Sums = __m256i;
     const STEP: usize = 16;
+    const SUMS: usize = 8;
 
     forward! {
         fn zero() -> __m256i = zero;
