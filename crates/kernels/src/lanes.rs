@@ -38,29 +38,62 @@ pub(crate) trait Lanes: Copy {
     }
 }
 
-/// The up to sixteen values from `at` on, with zeros after the end of `x`.
-#[inline(always)]
-pub(crate) fn load_from<S: Lanes>(s: S, x: &[f32], at: usize) -> S::Vector {
-    let rest = &x[at..];
-    match rest.first_chunk() {
-        Some(full) => s.load(full),
-        None => s.load(&padded(rest)),
+/// How slices are read and written from a place on: [`Full`] or [`Last`].
+pub(crate) trait Part {
+    fn load<S: Lanes>(s: S, x: &[f32], at: usize) -> S::Vector;
+    fn store<S: Lanes>(s: S, v: S::Vector, x: &mut [f32], at: usize);
+}
+
+/// All sixteen values are there.
+pub(crate) struct Full;
+
+/// Fewer are there: zeros are read, and nothing is written, beyond the end.
+pub(crate) struct Last;
+
+impl Part for Full {
+    #[inline(always)]
+    fn load<S: Lanes>(s: S, x: &[f32], at: usize) -> S::Vector {
+        s.load(x[at..].first_chunk().expect("the caller counted whole chunks"))
+    }
+
+    #[inline(always)]
+    fn store<S: Lanes>(s: S, v: S::Vector, x: &mut [f32], at: usize) {
+        s.store(v, x[at..].first_chunk_mut().expect("the caller counted whole chunks"));
     }
 }
 
-/// Stores as many values as there is room from `at` on, at most sixteen.
-#[inline(always)]
-pub(crate) fn store_to<S: Lanes>(s: S, v: S::Vector, x: &mut [f32], at: usize) {
-    let rest = &mut x[at..];
-    match rest.first_chunk_mut() {
-        Some(full) => s.store(v, full),
-        None => {
-            let mut values = [0.0; LANES];
-            s.store(v, &mut values);
-            rest.copy_from_slice(&values[..rest.len()]);
-        }
+impl Part for Last {
+    #[inline(always)]
+    fn load<S: Lanes>(s: S, x: &[f32], at: usize) -> S::Vector {
+        s.load(&padded(&x[at..]))
+    }
+
+    #[inline(always)]
+    fn store<S: Lanes>(s: S, v: S::Vector, x: &mut [f32], at: usize) {
+        let mut values = [0.0; LANES];
+        s.store(v, &mut values);
+        let rest = &mut x[at..];
+        rest.copy_from_slice(&values[..rest.len()]);
     }
 }
+
+/// For `$n` values, sixteen at a time, `$body` with `$part` as [`Full`], and for what is left as [`Last`].
+macro_rules! chunks {
+    ($n:expr, |$part:ident, $at:ident| $body:block) => {{
+        let whole = $n / $crate::portable::LANES * $crate::portable::LANES;
+        for $at in (0..whole).step_by($crate::portable::LANES) {
+            use $crate::lanes::Full as $part;
+            $body
+        }
+        if whole < $n {
+            use $crate::lanes::Last as $part;
+            let $at = whole;
+            $body
+        }
+    }};
+}
+
+pub(crate) use chunks;
 
 /// Fewer than sixteen values, and zeros.
 #[inline(always)]
