@@ -16,6 +16,7 @@ pub(crate) fn attend<S: Lanes, const N: usize>(
     softmax: &mut Softmax,
     out: &mut [f32],
 ) {
+    // What is not overwritten has the exponential 0, or NaN where all others have, too.
     let mut scores = [f32::NEG_INFINITY; ATTENTION_BLOCK];
     let positions = keys.len() / q.len();
     score(s, q, keys, scale, &mut scores);
@@ -24,9 +25,6 @@ pub(crate) fn attend<S: Lanes, const N: usize>(
     let correction = lanes::exp(s, s.splat(softmax.max - largest));
     for chunk in chunks.iter_mut() {
         s.store(lanes::exp(s, s.sub(s.load(chunk), s.splat(largest))), chunk);
-    }
-    if let Some(last) = chunks.last_mut() {
-        last[(positions - 1) % LANES + 1..].fill(0.0);
     }
     let mut sum = s.splat(0.0);
     for chunk in chunks.iter() {
