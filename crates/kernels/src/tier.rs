@@ -1,6 +1,6 @@
 //! Tiers: the list of kernel tables, and which of them the running CPU can execute; it holds no arithmetic.
 //!
-//! A new instruction set is one file under `tier/` with one table, and one line in [`TIERS`].
+//! A new instruction set is one file under `tier/` with one table, and one line in the list of tiers.
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
