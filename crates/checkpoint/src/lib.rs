@@ -1,1 +1,85 @@
-//! (to be written)
+//! Hugging Face checkpoint directories: a path or embedded files go in, a typed configuration and mapped tensors come
+//! out; no arithmetic, and no weight is read before it is asked for.
+//!
+//! Rooms: [`config`] (`config.json` in its published shapes), [`tensors`] (shards and their headers).
+
+pub mod config;
+mod error;
+mod files;
+pub mod tensors;
+
+use std::path::Path;
+
+use kinglet_blob::Blob;
+
+pub use config::{Config, LayerType};
+pub use error::{Error, Result};
+pub use files::Files;
+pub use tensors::{Convention, Dtype, Ignored, Layout, Tensor};
+
+use tensors::Shards;
+
+/// An opened checkpoint.
+#[derive(Debug)]
+pub struct Checkpoint {
+    files: Files,
+    config: Config,
+    shards: Shards,
+    layout: Layout,
+}
+
+impl Checkpoint {
+    /// Opens a checkpoint directory.
+    ///
+    /// # Errors
+    /// A missing, damaged or contradictory file, or a model of another kind.
+    pub fn open(directory: &Path) -> Result<Checkpoint> {
+        Checkpoint::read(Files::Directory(directory.to_owned()))
+    }
+
+    /// Opens a checkpoint whose files are part of the program, as `(name, bytes)`.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn embedded(files: &'static [(&'static str, &'static [u8])]) -> Result<Checkpoint> {
+        Checkpoint::read(Files::Embedded(files))
+    }
+
+    fn read(files: Files) -> Result<Checkpoint> {
+        let config = Config::parse(&files.required("config.json")?)?;
+        let shards = Shards::open(&files)?;
+        let layout = Layout::detect(shards.names())?;
+        Ok(Checkpoint { files, config, shards, layout })
+    }
+
+    /// The text model's configuration.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// How tensors are named and stored.
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// The names of all tensors.
+    pub fn tensors(&self) -> impl Iterator<Item = &str> {
+        self.shards.names()
+    }
+
+    /// One tensor, as a range of its mapped file.
+    ///
+    /// # Errors
+    /// There is no such tensor.
+    pub fn tensor(&self, name: &str) -> Result<Tensor> {
+        self.shards.tensor(name)
+    }
+
+    /// A file of the checkpoint; `None` when there is none of that name.
+    ///
+    /// # Errors
+    /// It is there and cannot be read.
+    pub fn file(&self, name: &str) -> Result<Option<Blob>> {
+        self.files.get(name)
+    }
+}
