@@ -1,0 +1,175 @@
+//! Where a model comes from: a path goes in, a recognised source comes out, whose plan is known before any weight is
+//! touched; then the model.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use kinglet_bundle::Bundle;
+use kinglet_checkpoint::Checkpoint;
+
+use crate::assets::Assets;
+use crate::error::{Error, Result};
+use crate::family::qwen35;
+use crate::plan::Plan;
+use crate::weights::Weights;
+
+/// How a checkpoint's linears and embedding are held. A bundle's are as the bundle has them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Precision {
+    /// Int8 with one scale per row, made at load.
+    #[default]
+    Int8,
+    /// As stored, mapped: for reference runs.
+    Stored,
+}
+
+/// How to load.
+pub struct LoadOptions<'a> {
+    /// How a checkpoint's linears are held.
+    pub precision: Precision,
+    /// Threads that convert.
+    pub threads: usize,
+    /// Is told `(values done, values in all)` as conversion goes on.
+    pub progress: &'a mut dyn FnMut(u64, u64),
+}
+
+/// A recognised model that is not loaded yet.
+#[derive(Debug)]
+pub struct Source {
+    plan: Arc<Plan>,
+    tied: bool,
+    kind: Kind,
+}
+
+#[derive(Debug)]
+enum Kind {
+    Checkpoint(Checkpoint),
+    Bundle(Box<(Bundle, qwen35::graph::Bound)>),
+}
+
+/// A model in memory.
+#[derive(Debug)]
+pub struct Model {
+    /// What it computes.
+    pub plan: Arc<Plan>,
+    /// With which numbers.
+    pub weights: Arc<Weights>,
+    /// Tokenizer, template and the like.
+    pub assets: Assets,
+    /// What the user should know of how it was read: parts of the file that are not used, and the like.
+    pub notices: Vec<String>,
+}
+
+impl Source {
+    /// Recognises a checkpoint directory or a `.litertlm` file.
+    ///
+    /// # Errors
+    /// A path that is not there, a damaged file, or one of another format or family, named.
+    pub fn open(path: &Path) -> Result<Source> {
+        let facts = std::fs::metadata(path).map_err(|_| Error::not_found(path))?;
+        if facts.is_dir() {
+            return Source::of_checkpoint(Checkpoint::open(path).map_err(Error::checkpoint)?);
+        }
+        refuse_other_formats(path)?;
+        let bundle = Bundle::open(path).map_err(Error::bundle)?;
+        let bound = qwen35::graph::bind(&bundle)?;
+        Ok(Source {
+            plan: Arc::new(bound.plan.clone()),
+            tied: bound.weights.head.is_none(),
+            kind: Kind::Bundle(Box::new((bundle, bound))),
+        })
+    }
+
+    /// Recognises a checkpoint whose files are part of the program.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn embedded(files: &'static [(&'static str, &'static [u8])]) -> Result<Source> {
+        Source::of_checkpoint(Checkpoint::embedded(files).map_err(Error::checkpoint)?)
+    }
+
+    fn of_checkpoint(checkpoint: Checkpoint) -> Result<Source> {
+        let plan = qwen35::checkpoint::plan(checkpoint.config())?;
+        let tied = !qwen35::checkpoint::has_head(&checkpoint);
+        Ok(Source { plan: Arc::new(plan), tied, kind: Kind::Checkpoint(checkpoint) })
+    }
+
+    /// What the model computes.
+    pub fn plan(&self) -> &Arc<Plan> {
+        &self.plan
+    }
+
+    /// The bundle, if it is one.
+    pub fn bundle(&self) -> Option<&Bundle> {
+        match &self.kind {
+            Kind::Bundle(bundle) => Some(&bundle.0),
+            Kind::Checkpoint(_) => None,
+        }
+    }
+
+    /// The checkpoint, if it is one.
+    pub fn checkpoint(&self) -> Option<&Checkpoint> {
+        match &self.kind {
+            Kind::Checkpoint(checkpoint) => Some(checkpoint),
+            Kind::Bundle(_) => None,
+        }
+    }
+
+    /// Bytes of memory, beside mapped files, that loading with this precision will take.
+    pub fn load_bytes(&self, precision: Precision) -> u64 {
+        let (linears, rest) = self.plan.parameters(self.tied);
+        match (&self.kind, precision) {
+            (Kind::Bundle(bundle), _) => bundle.1.weights.footprint().owned,
+            (Kind::Checkpoint(_), Precision::Int8) => linears + 4 * rest,
+            (Kind::Checkpoint(_), Precision::Stored) => 4 * rest,
+        }
+    }
+
+    /// Loads the weights.
+    ///
+    /// # Errors
+    /// A tensor that is missing or of the wrong shape, type or value.
+    pub fn load(self, options: LoadOptions<'_>) -> Result<Model> {
+        match self.kind {
+            Kind::Checkpoint(checkpoint) => {
+                let weights = qwen35::checkpoint::weights(&checkpoint, &self.plan, options)?;
+                Ok(Model {
+                    weights: Arc::new(weights),
+                    assets: qwen35::checkpoint::assets(&checkpoint)?,
+                    notices: qwen35::checkpoint::notices(&checkpoint),
+                    plan: self.plan,
+                })
+            }
+            Kind::Bundle(bundle) => {
+                let (bundle, bound) = *bundle;
+                Ok(Model {
+                    assets: qwen35::metadata::assets(&bundle)?,
+                    weights: Arc::new(bound.weights),
+                    notices: bound.notices,
+                    plan: self.plan,
+                })
+            }
+        }
+    }
+}
+
+fn refuse_other_formats(path: &Path) -> Result<()> {
+    use std::io::Read;
+    let mut magic = [0; 8];
+    let read = std::fs::File::open(path).and_then(|mut file| file.read(&mut magic)).unwrap_or(0);
+    let shown = path.display();
+    let refuse = |what: &str, hint: &str| Err(Error::unsupported(format!("{shown}: {what}"), Some(hint.to_owned())));
+    if magic.starts_with(b"GGUF") {
+        return refuse("this is a GGUF file", "give the Hugging Face checkpoint that it was made from, or a .litertlm bundle");
+    }
+    if path.extension().is_some_and(|e| e == "safetensors") {
+        return refuse("this is one file of a checkpoint", "give the directory that holds it and its config.json");
+    }
+    if read >= 8 && &magic[4..8] == b"TFL3" {
+        return refuse("this is a bare TFLite graph", "give the .litertlm bundle: it holds the tokenizer too");
+    }
+    if read >= 4 && magic.starts_with(b"PK\x03\x04") {
+        return refuse("this is a zip archive", "a MediaPipe .task file is not a .litertlm bundle");
+    }
+    Ok(())
+}
