@@ -35,7 +35,7 @@ const CONTINUATION: &str = "... ";
 /// Opens and closes a message of several lines.
 const QUOTES: &str = "\"\"\"";
 
-const HELP: &str = "\
+const HELP: &str = "commands:
   /clear            forget the conversation, keep the instructions
   /system [TEXT]    set the instructions, or show them
   /set [NAME VALUE] change how replies are made, or show it

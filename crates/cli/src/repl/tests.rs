@@ -117,6 +117,15 @@ fn stats_tell_of_the_last_reply() {
 }
 
 #[test]
+fn the_second_turn_reads_only_what_is_new() {
+    let told = talk(&["My name is Anna.", "What is my name?", "/stats"]);
+    let words: Vec<&str> = told.notes.split_whitespace().collect();
+    let at = words.iter().position(|word| *word == "cached,").expect("told");
+    let (cached, prompt) = (words[at - 1].parse::<u32>(), words[at - 3].parse::<u32>());
+    assert!(2 * cached.expect("a number") > prompt.expect("a number"), "{}", told.notes);
+}
+
+#[test]
 fn an_unknown_command_is_named_and_the_conversation_goes_on() {
     let told = talk(&["/tmp/x is a path", "Hello."]);
     assert!(told.result.is_ok());
