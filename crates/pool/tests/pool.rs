@@ -269,6 +269,7 @@ fn when_all_parts_panic_the_caller_gets_one() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "leaks by intention")]
 fn a_payload_that_panics_when_dropped_takes_no_worker_along() {
     struct Spiteful;
     impl Drop for Spiteful {
