@@ -1,6 +1,6 @@
 //! Other programs: a command line goes in, its success or its output comes out; it never goes through a shell.
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -20,16 +20,15 @@ pub(crate) fn succeed(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// Runs `command` with our output, and fails unless it succeeds; returns the lines of its standard output that begin with
+/// Runs `command` with our output, and fails unless it succeeds; returns the lines of its standard error that begin with
 /// `mark`.
 pub(crate) fn succeed_listening(command: &mut Command, mark: &str) -> Result<Vec<String>> {
     let mut child =
-        command.stdout(Stdio::piped()).spawn().with_context(|| format!("cannot start {}", shown(command)))?;
-    let lines = BufReader::new(child.stdout.take().context("a pipe was asked for")?).split(b'\n');
+        command.stderr(Stdio::piped()).spawn().with_context(|| format!("cannot start {}", shown(command)))?;
     let mut marked = Vec::new();
-    for line in lines {
+    for line in BufReader::new(child.stderr.take().context("a pipe was asked for")?).split(b'\n') {
         let line = String::from_utf8_lossy(&line?).into_owned();
-        writeln!(std::io::stdout(), "{line}")?;
+        eprintln!("{line}");
         if line.starts_with(mark) {
             marked.push(line);
         }
@@ -83,8 +82,8 @@ mod tests {
 
     #[test]
     fn marked_lines_are_heard() {
-        let mut command = Command::new("printf");
-        command.arg("%s\\n").args(["one", "MARK two", "three MARK"]);
+        let mut command = Command::new("sh");
+        command.args(["-c", "echo MARK one; printf 'MARK two\\nthree MARK\\n' >&2"]);
         assert_eq!(succeed_listening(&mut command, "MARK").expect("prints"), ["MARK two"]);
     }
 
