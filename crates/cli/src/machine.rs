@@ -62,9 +62,20 @@ impl Machine {
     }
 }
 
-/// The most memory that this process has held so far.
-pub(crate) fn peak_bytes() -> Option<u64> {
-    field_kib(&std::fs::read_to_string("/proc/self/status").ok()?, "VmHWM:")
+/// Memory of this process.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub(crate) struct Resident {
+    /// Held by it alone, now.
+    pub(crate) own_bytes: Option<u64>,
+    /// The most that was resident at once, pages of mapped files included, which the system can drop at any time.
+    pub(crate) peak_with_files_bytes: Option<u64>,
+}
+
+impl Resident {
+    pub(crate) fn read() -> Resident {
+        let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+        Resident { own_bytes: field_kib(&status, "RssAnon:"), peak_with_files_bytes: field_kib(&status, "VmHWM:") }
+    }
 }
 
 /// CPUs that this process may use at once: affinity and control groups are respected.

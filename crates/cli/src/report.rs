@@ -4,13 +4,17 @@ use kinglet_engine::Sampling;
 use serde_json::{Value, json};
 
 use crate::load::Loaded;
+use crate::machine::Resident;
 use crate::turn::Turn;
-use crate::{machine, units};
+use crate::units;
 
 /// What `--stats` prints.
 pub(crate) fn stats(loaded: &Loaded, turn: &Turn) -> String {
     let facts = &loaded.facts;
-    let peak = machine::peak_bytes().map_or(String::new(), |peak| format!(", peak {}", units::bytes(peak)));
+    let resident = Resident::read();
+    let told = |what: &str, bytes: Option<u64>| bytes.map(|bytes| format!(", {} {what}", units::bytes(bytes)));
+    let own = told("held", resident.own_bytes).unwrap_or_default();
+    let peak = told("at most with pages of files", resident.peak_with_files_bytes).unwrap_or_default();
     format!(
         "model     {}, {} parameters, weights {}, context {}\n\
          engine    {} on {}\n\
@@ -19,7 +23,7 @@ pub(crate) fn stats(loaded: &Loaded, turn: &Turn) -> String {
          prompt    {} tokens, {} cached, in {}{}\n\
          first     {} to the first text\n\
          reply     {} tokens in {}{}\n\
-         memory    {} computed{peak}\n",
+         memory    {} computed{own}{peak}\n",
         facts.name,
         units::count(facts.parameters),
         facts.weights,
@@ -108,7 +112,7 @@ pub(crate) fn json(loaded: &Loaded, turn: &Turn) -> Value {
         "model": loaded.facts,
         "memory": {
             "computed": loaded.needs,
-            "peak_bytes": machine::peak_bytes(),
+            "resident": Resident::read(),
         },
     })
 }
