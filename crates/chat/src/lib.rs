@@ -198,11 +198,7 @@ impl Chat {
     ///
     /// # Errors
     /// See [`Error`].
-    pub fn respond(
-        &mut self,
-        request: &Request,
-        show: &mut dyn FnMut(Event<'_>) -> ControlFlow<()>,
-    ) -> Result<Reply> {
+    pub fn respond(&mut self, request: &Request, show: &mut dyn FnMut(Event<'_>) -> ControlFlow<()>) -> Result<Reply> {
         let prompt = self.render(request.think, true)?;
         let ids = self.tokenizer.encode_prompt(&prompt)?;
         let without = self.tokenizer.encode_prompt(&self.render(request.think, false)?)?;
@@ -272,7 +268,10 @@ impl Chat {
         let mut stream = Stream::new(&tokenizer, &stops, thinking);
         let mut sampler = Sampler::new(request.sampling.clone(), self.logits.len(), ids);
         reply.finish = self.write(&mut sampler, &mut stream, request, &mut reply.reply_tokens, show)?;
-        stream.finish(&mut |piece| drop(show(Event::Piece(piece))));
+        stream.finish(&mut |piece| {
+            // The reply has ended: a wish to end it changes nothing.
+            let _ = show(Event::Piece(piece));
+        });
         reply.thought = (!stream.thought.is_empty()).then(|| stream.thought.trim_end().to_owned());
         reply.content = stream.content;
         Ok(reply)

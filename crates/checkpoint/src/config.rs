@@ -137,9 +137,9 @@ impl Config {
         let head_dim = fields.size_or("head_dim", 4096, Some((hidden_size / heads).max(1)))?;
         let number = |key: &str, value: Option<&Value>, default: f64| {
             let found = value.map_or(Some(default), Value::as_f64);
-            found.filter(|v| v.is_finite() && *v > 0.0).ok_or_else(|| {
-                Error::invalid(FILE, key, "a positive number", value.unwrap_or(&Value::Null))
-            })
+            found
+                .filter(|v| v.is_finite() && *v > 0.0)
+                .ok_or_else(|| Error::invalid(FILE, key, "a positive number", value.unwrap_or(&Value::Null)))
         };
         let factor = number("partial_rotary_factor", fields.rope("partial_rotary_factor"), 0.25)?;
         let rotary_dim = (head_dim as f64 * factor) as usize;

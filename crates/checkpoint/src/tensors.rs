@@ -74,7 +74,12 @@ impl Layout {
         let has = |name: &str| names.clone().any(|n| n == name);
         let Some(prefix) = prefixes.into_iter().find(|p| has(&format!("{p}embed_tokens.weight"))) else {
             let found: Vec<&str> = names.take(3).collect();
-            return Err(Error::invalid("safetensors", "tensors", "`model.embed_tokens.weight` or a known prefix of it", found.join(", ")));
+            return Err(Error::invalid(
+                "safetensors",
+                "tensors",
+                "`model.embed_tokens.weight` or a known prefix of it",
+                found.join(", "),
+            ));
         };
         let count = |part: &str| names.clone().filter(|n| n.split('.').any(|p| p == part)).count();
         Ok(Layout {
@@ -117,7 +122,8 @@ impl Shards {
 /// The files that hold weights: those that the index names, or the only one.
 fn shard_names(files: &Files) -> Result<Vec<String>> {
     if let Some(index) = files.get(INDEX)? {
-        let index: Value = serde_json::from_slice(&index).map_err(|e| Error::invalid(INDEX, "JSON", "a valid text", e))?;
+        let index: Value =
+            serde_json::from_slice(&index).map_err(|e| Error::invalid(INDEX, "JSON", "a valid text", e))?;
         let map = index.get("weight_map").and_then(Value::as_object);
         let map = map.ok_or_else(|| Error::invalid(INDEX, "weight_map", "an object", "none"))?;
         let mut names: Vec<String> = Vec::new();
@@ -147,9 +153,15 @@ fn read_shard(file: &str, blob: &Blob, tensors: &mut BTreeMap<String, Tensor>) -
     }
     let header = blob.get(..8).and_then(|b| b.try_into().ok()).map(u64::from_le_bytes);
     if header.is_none_or(|n| n > MAX_HEADER || n.saturating_add(8) > blob.len() as u64) {
-        return Err(Error::invalid(file, "header", "a length inside the file", format!("{header:?} of {} bytes", blob.len())));
+        return Err(Error::invalid(
+            file,
+            "header",
+            "a length inside the file",
+            format!("{header:?} of {} bytes", blob.len()),
+        ));
     }
-    let shard = SafeTensors::deserialize(blob).map_err(|e| Error::invalid(file, "header", "sound offsets and shapes", e))?;
+    let shard =
+        SafeTensors::deserialize(blob).map_err(|e| Error::invalid(file, "header", "sound offsets and shapes", e))?;
     for (name, view) in shard.iter() {
         let start = view.data().as_ptr() as usize - blob.as_ptr() as usize;
         let data = blob.slice(start..start + view.data().len()).expect("a view lies inside its file");

@@ -51,12 +51,7 @@ pub struct Options {
 impl Options {
     /// The fastest kernels of this CPU and the default rounding.
     pub fn new(threads: usize) -> Options {
-        Options {
-            threads,
-            kernels: kinglet_kernels::best(),
-            activations: Activations::default(),
-            chunk: MAX_CHUNK,
-        }
+        Options { threads, kernels: kinglet_kernels::best(), activations: Activations::default(), chunk: MAX_CHUNK }
     }
 }
 
@@ -157,11 +152,7 @@ impl Engine {
             return Err(Error::IdOutOfRange { index, id: *id, vocab: self.plan.vocab });
         }
         if ids.len() > session.remaining() {
-            return Err(Error::ContextFull {
-                used: session.position(),
-                asked: ids.len(),
-                limit: session.capacity(),
-            });
+            return Err(Error::ContextFull { used: session.position(), asked: ids.len(), limit: session.capacity() });
         }
         let (found, expected) = match want {
             Want::Nothing => (0, 0),

@@ -20,11 +20,7 @@ impl MemoryUse {
     pub fn of(plan: &Plan, context: usize, chunk: usize) -> MemoryUse {
         let pages = context.div_ceil(crate::session::PAGE) * crate::session::PAGE;
         let states = plan.session_bytes(0);
-        MemoryUse {
-            key_values: plan.session_bytes(pages) - states,
-            states,
-            scratch: Scratch::bytes(plan, chunk),
-        }
+        MemoryUse { key_values: plan.session_bytes(pages) - states, states, scratch: Scratch::bytes(plan, chunk) }
     }
 
     /// All of it.

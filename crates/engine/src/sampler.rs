@@ -58,9 +58,8 @@ pub struct Sampler {
 impl Sampler {
     /// A sampler for a reply to `prompt`; `vocab` is the length of the logits.
     pub fn new(sampling: Sampling, vocab: usize, prompt: &[u32]) -> Sampler {
-        let penalised = sampling.repetition_penalty != 1.0
-            || sampling.frequency_penalty != 0.0
-            || sampling.presence_penalty != 0.0;
+        let penalised =
+            sampling.repetition_penalty != 1.0 || sampling.frequency_penalty != 0.0 || sampling.presence_penalty != 0.0;
         let mut seen = vec![(0, false); if penalised { vocab } else { 0 }];
         for id in prompt {
             if let Some(entry) = seen.get_mut(*id as usize) {

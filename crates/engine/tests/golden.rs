@@ -23,22 +23,25 @@ fn check_states(model: &Model, session: &Session, golden: &Golden, prefix: &str)
                 assert!(max_difference(state, &expected) < STATES, "{prefix} layer {i} recurrent");
                 // The reference keeps `taps` columns, channel-major; we keep the last `taps - 1`, time-major.
                 let conv = golden.f32(&format!("{prefix}layer{i}.conv_state"));
-                let ours: Vec<f32> = (0..d.channels())
-                    .flat_map(|c| (0..d.taps - 1).map(move |j| tail[j * d.channels() + c]))
-                    .collect();
+                let ours: Vec<f32> =
+                    (0..d.channels()).flat_map(|c| (0..d.taps - 1).map(move |j| tail[j * d.channels() + c])).collect();
                 let theirs: Vec<f32> = conv.chunks_exact(d.taps).flat_map(|row| row[1..].to_vec()).collect();
                 assert!(max_difference(&ours, &theirs) < STATES, "{prefix} layer {i} conv");
             }
             Mixer::GatedAttention => {
                 let (heads, width) = (model.plan.attention.kv_heads, model.plan.attention.head_dim);
-                let (keys, values) = (golden.f32(&format!("{prefix}layer{i}.key")), golden.f32(&format!("{prefix}layer{i}.value")));
+                let (keys, values) =
+                    (golden.f32(&format!("{prefix}layer{i}.key")), golden.f32(&format!("{prefix}layer{i}.value")));
                 let positions = keys.len() / heads / width;
                 for head in 0..heads {
                     for p in 0..positions {
                         let at = (head * positions + p) * width;
                         let (key, value) = session.key_value(i, head, p).expect("cached");
                         assert!(max_difference(key, &keys[at..at + width]) < STATES, "{prefix} layer {i} key {p}");
-                        assert!(max_difference(value, &values[at..at + width]) < STATES, "{prefix} layer {i} value {p}");
+                        assert!(
+                            max_difference(value, &values[at..at + width]) < STATES,
+                            "{prefix} layer {i} value {p}"
+                        );
                     }
                 }
             }

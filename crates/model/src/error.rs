@@ -82,6 +82,8 @@ impl Error {
     pub fn hint(&self) -> Option<String> {
         match &self.0 {
             Inner::Unsupported { hint, .. } => hint.clone(),
+            Inner::Checkpoint(error) => error.hint(),
+            Inner::Bundle(error) => error.hint(),
             _ => None,
         }
     }

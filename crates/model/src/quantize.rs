@@ -70,7 +70,6 @@ fn quantize_row(row: &[f32], out: &mut [u8]) -> f32 {
     scale
 }
 
-
 #[cfg(test)]
 mod tests {
     use super::*;

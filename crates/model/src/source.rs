@@ -160,7 +160,10 @@ fn refuse_other_formats(path: &Path) -> Result<()> {
     let shown = path.display();
     let refuse = |what: &str, hint: &str| Err(Error::unsupported(format!("{shown}: {what}"), Some(hint.to_owned())));
     if magic.starts_with(b"GGUF") {
-        return refuse("this is a GGUF file", "give the Hugging Face checkpoint that it was made from, or a .litertlm bundle");
+        return refuse(
+            "this is a GGUF file",
+            "give the Hugging Face checkpoint that it was made from, or a .litertlm bundle",
+        );
     }
     if path.extension().is_some_and(|e| e == "safetensors") {
         return refuse("this is one file of a checkpoint", "give the directory that holds it and its config.json");

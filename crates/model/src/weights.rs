@@ -90,7 +90,8 @@ impl Matrix {
                 format!("{} bytes", data.len()),
             ));
         }
-        let data = if (data.as_ptr() as usize).is_multiple_of(format.bytes()) { data } else { Blob::from_vec(data.to_vec()) };
+        let data =
+            if (data.as_ptr() as usize).is_multiple_of(format.bytes()) { data } else { Blob::from_vec(data.to_vec()) };
         Ok(Matrix { rows, columns, format, data, scales })
     }
 

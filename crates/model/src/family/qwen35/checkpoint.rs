@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::plan::{Attention, DeltaNet, Mixer, Plan, inverse_frequencies};
 use crate::quantize::to_int8;
 use crate::source::{LoadOptions, Precision};
-use crate::weights::{AttentionWeights, DeltaWeights, Format, Layer, Matrix, Mlp, MixerWeights, Weights};
+use crate::weights::{AttentionWeights, DeltaWeights, Format, Layer, Matrix, MixerWeights, Mlp, Weights};
 
 /// The plan that a configuration describes.
 pub(crate) fn plan(config: &Config) -> Result<Plan> {
@@ -197,9 +197,8 @@ pub(crate) fn assets(checkpoint: &Checkpoint) -> Result<Assets> {
         let Some(blob) = file(name)? else { return Ok(serde_json::Value::Null) };
         serde_json::from_slice(&blob).map_err(|e| Error::tensor(name, "valid JSON", e.to_string()))
     };
-    let tokenizer = file("tokenizer.json")?.ok_or_else(|| {
-        Error::tensor("tokenizer.json", "the checkpoint's tokenizer", "no such file")
-    })?;
+    let tokenizer = file("tokenizer.json")?
+        .ok_or_else(|| Error::tensor("tokenizer.json", "the checkpoint's tokenizer", "no such file"))?;
     let (generation, settings) = (json("generation_config.json")?, json("tokenizer_config.json")?);
     let template = match file("chat_template.jinja")? {
         Some(blob) => Some(String::from_utf8_lossy(&blob).into_owned()),
