@@ -126,7 +126,7 @@ impl Matrix {
     pub fn read_row(&self, row: usize, out: &mut [f32]) {
         match self.slice(row, 1) {
             Rows::F32(w) => out.copy_from_slice(w),
-            Rows::Bf16(w) => out.iter_mut().zip(w).for_each(|(o, w)| *o = half::bf16::from_bits(*w).to_f32()),
+            Rows::Bf16(w) => out.iter_mut().zip(w).for_each(|(o, w)| *o = f32::from_bits(u32::from(*w) << 16)),
             Rows::F16(w) => out.iter_mut().zip(w).for_each(|(o, w)| *o = half::f16::from_bits(*w).to_f32()),
             Rows::I8(w, scales) => out.iter_mut().zip(w).for_each(|(o, w)| *o = f32::from(*w) * scales[0]),
         }
