@@ -44,7 +44,11 @@ fn each_part_runs_once_whatever_the_number_of_threads() {
 #[inline(never)]
 fn deeper(depth: usize, f: &dyn Fn()) {
     let frame = std::hint::black_box([depth; 64]);
-    if depth == 0 { f() } else { deeper(depth - 1, f) }
+    if depth == 0 {
+        f()
+    } else {
+        deeper(depth - 1, f)
+    }
     std::hint::black_box(frame);
 }
 
