@@ -143,7 +143,7 @@ impl Config {
         };
         let factor = number("partial_rotary_factor", fields.rope("partial_rotary_factor"), 0.25)?;
         let rotary_dim = (head_dim as f64 * factor) as usize;
-        if factor > 1.0 || rotary_dim % 2 != 0 || rotary_dim == 0 {
+        if factor > 1.0 || !rotary_dim.is_multiple_of(2) || rotary_dim == 0 {
             return Err(Error::invalid(FILE, "partial_rotary_factor", "an even part of head_dim", factor));
         }
         let config = Config {

@@ -177,7 +177,7 @@ impl Snapshot {
     pub fn bytes(&self) -> usize {
         let layer = |layer: &LayerState| match layer {
             LayerState::Delta { tail, state } => 4 * (tail.len() + state.len()),
-            LayerState::Attention(pages) if self.position % PAGE != 0 => {
+            LayerState::Attention(pages) if !self.position.is_multiple_of(PAGE) => {
                 pages.last().map_or(0, |page| 4 * (page.keys.len() + page.values.len()))
             }
             LayerState::Attention(_) => 0,

@@ -110,8 +110,11 @@ fn log_softmax(logits: &[f32], id: u32) -> f64 {
     f64::from(logits[id as usize] - largest) - sum.ln()
 }
 
+/// A case's name, prompt, target, and nats per target token.
+type Scored = (String, Vec<u32>, Vec<u32>, Vec<f64>);
+
 /// The official runtime's scores of the same prompts and targets, in nats per token.
-fn runtime_scores(file: &str) -> Vec<(String, Vec<u32>, Vec<u32>, Vec<f64>)> {
+fn runtime_scores(file: &str) -> Vec<Scored> {
     let path = repository().join(format!("fixtures/bundles/tiny/{file}.json"));
     let json: serde_json::Value = serde_json::from_slice(&std::fs::read(path).expect("golden")).expect("json");
     let cases = json["cases"].as_object().expect("cases");

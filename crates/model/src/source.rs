@@ -43,7 +43,7 @@ pub struct Source {
 
 #[derive(Debug)]
 enum Kind {
-    Checkpoint(Checkpoint),
+    Checkpoint(Box<Checkpoint>),
     Bundle(Box<(Bundle, qwen35::graph::Bound)>),
 }
 
@@ -91,7 +91,7 @@ impl Source {
     fn of_checkpoint(checkpoint: Checkpoint) -> Result<Source> {
         let plan = qwen35::checkpoint::plan(checkpoint.config())?;
         let tied = !qwen35::checkpoint::has_head(&checkpoint);
-        Ok(Source { plan: Arc::new(plan), tied, kind: Kind::Checkpoint(checkpoint) })
+        Ok(Source { plan: Arc::new(plan), tied, kind: Kind::Checkpoint(Box::new(checkpoint)) })
     }
 
     /// What the model computes.
