@@ -1,7 +1,7 @@
 //! Messages go in, events come out: a conversation over one engine, whose next turn costs only its new tokens and equals
 //! a fresh run; it never prints and never reads a clock.
 //!
-//! Rooms, in reading order: [`Chat`], [`history`] (which ids the session has read, and where it can go back to),
+//! Rooms, in reading order: [`Chat`], `history` (which ids the session has read, and where it can go back to),
 //! [`reply`] (thought and content while ids arrive).
 
 pub mod error;
