@@ -203,7 +203,8 @@ impl Chat {
         let ids = self.tokenizer.encode_prompt(&prompt)?;
         let without = self.tokenizer.encode_prompt(&self.render(request.think, false)?)?;
         let settled = ids.iter().zip(&without).take_while(|(a, b)| a == b).count();
-        let thinking = prompt.text().rfind("<think>").is_some_and(|at| !prompt.text()[at..].contains("</think>"));
+        // Only the template writes after the last message, so this is no user's text.
+        let thinking = ids.len() > settled && prompt.text().trim_end().ends_with("<think>");
         self.generate(&ids, settled, thinking, request, show)
     }
 

@@ -7,6 +7,8 @@
 //! Rooms, in reading order: [`Engine`] (one step, top to bottom), [`session`] (what a conversation remembers),
 //! [`activation`] (how inputs are rounded), [`memory`] (what it will cost), [`sampler`] (logits to an id).
 
+#![forbid(unsafe_code)]
+
 pub mod activation;
 mod attention;
 mod delta;

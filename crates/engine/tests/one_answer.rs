@@ -22,12 +22,18 @@ fn prompt(model: &Model, len: usize, seed: u64) -> Vec<u32> {
     (0..len).map(|_| random.below(model.plan.vocab) as u32).collect()
 }
 
-/// An int8 model with heads in pairs, and the demo model: widths around and above a block.
+/// An int8 model with heads in pairs, the demo model (widths around and above a block), and bundles in both dialects,
+/// whose own runtime carries state from one session into the next.
 fn models() -> Vec<(&'static str, Model)> {
-    ["fixtures/golden/ckpt/text-ratio2", "models/demo"]
-        .into_iter()
-        .map(|path| (path, load(path, Precision::Int8)))
-        .collect()
+    [
+        "fixtures/golden/ckpt/text-ratio2",
+        "models/demo",
+        "fixtures/bundles/tiny4b/tiny4b_wi8fc.litertlm",
+        "fixtures/bundles/tiny/tinyc_float.litertlm",
+    ]
+    .into_iter()
+    .map(|path| (path, load(path, Precision::Int8)))
+    .collect()
 }
 
 /// The bits of everything a session remembers.
