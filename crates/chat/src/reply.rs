@@ -106,3 +106,60 @@ fn overlap(text: &str, stop: &str) -> usize {
     let starts = stop.char_indices().map(|(i, _)| i).skip(1);
     starts.filter(|n| text.ends_with(&stop[..*n])).last().unwrap_or(0)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tokenizer() -> Tokenizer {
+        Tokenizer::from_json(include_bytes!("../../../models/demo/tokenizer.json")).expect("a tokenizer")
+    }
+
+    /// What is shown of `text`, cut into ids, until a stop.
+    fn shown(text: &str, stop: &str, thinking: bool) -> (String, String, bool) {
+        let tokenizer = tokenizer();
+        let stops = [Stop::Text(stop.to_owned())];
+        let mut stream = Stream::new(&tokenizer, &stops, thinking);
+        let (mut thought, mut content) = (String::new(), String::new());
+        let mut show = |piece: Piece<'_>| match piece {
+            Piece::Thought(text) => thought.push_str(text),
+            Piece::Content(text) => content.push_str(text),
+        };
+        let ids = tokenizer.encode(text, kinglet_text::Specials::Parse).expect("ids");
+        let stopped = ids.into_iter().any(|id| stream.push(id, &mut show));
+        if !stopped {
+            stream.finish(&mut show);
+        }
+        assert_eq!(content, stream.content, "what is shown is what is kept");
+        (thought, content, stopped)
+    }
+
+    #[test]
+    fn a_stop_text_is_found_across_ids_and_not_shown() {
+        let cases = [
+            ("one two three", "two", "one ", true),
+            ("one two three", "wo th", "one t", true),
+            ("one two three", "e", "on", true),
+            ("one two three", "three!", "one two three", false),
+            ("one two thr", "three", "one two thr", false),
+            ("aaab", "aab", "a", true),
+            ("caf\u{e9} cr\u{e8}me", "\u{e8}m", "caf\u{e9} cr", true),
+        ];
+        for (text, stop, wanted, stops) in cases {
+            assert_eq!(shown(text, stop, false), (String::new(), wanted.to_owned(), stops), "{text} / {stop}");
+        }
+    }
+
+    #[test]
+    fn a_thought_ends_where_it_is_closed_and_blank_lines_around_are_dropped() {
+        let (thought, content, _) = shown("7 + 8 = 15.\n</think>\n\n15", "none", true);
+        assert_eq!((thought.trim_end(), content.as_str()), ("7 + 8 = 15.", "15"));
+        let (thought, content, _) = shown("<think>\nhm\n</think>\n\nyes", "none", false);
+        assert_eq!((thought.trim_end(), content.as_str()), ("hm", "yes"));
+    }
+
+    #[test]
+    fn stop_texts_do_not_end_a_thought() {
+        assert_eq!(shown("one two</think>\n\ntwo", "two", true), ("one two".into(), String::new(), true));
+    }
+}

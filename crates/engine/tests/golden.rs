@@ -2,7 +2,7 @@
 
 mod support;
 
-use kinglet_engine::{Engine, Session, Want, sampler::largest};
+use kinglet_engine::{Engine, Options, Session, Want, sampler::largest};
 use kinglet_model::source::Precision;
 use kinglet_model::{Mixer, Model};
 use support::{Golden, engine, float_options, load, max_difference, repository};
@@ -130,4 +130,36 @@ fn the_demo_model_gives_the_reference_logits_and_states() {
             check_states(&model, &session, &golden, "p2.");
         }
     }
+}
+
+#[test]
+fn the_demo_model_writes_the_reference_replies_in_float_and_in_int8() {
+    let folder = repository().join("fixtures/golden/demo");
+    let read = |name: &str| -> serde_json::Value {
+        serde_json::from_slice(&std::fs::read(folder.join(name)).expect("golden")).expect("json")
+    };
+    let (cases, study) = (read("trained-tiny.json"), read("study.json"));
+    let ids = |value: &serde_json::Value| -> Vec<u32> {
+        value.as_array().expect("ids").iter().map(|id| id.as_u64().expect("id") as u32).collect()
+    };
+    let peers = study["peer_texts"].as_u64().expect("number") as usize;
+    let texts = &study["ids"].as_array().expect("texts")[peers..];
+    let float = load("models/demo", Precision::Stored);
+    let int8 = load("models/demo", Precision::Int8);
+    let mut engines = [engine(&float, &float_options()), engine(&int8, &Options::new(2))];
+    let mut equal = [0; 2];
+    let mut all = 0;
+    for (case, text) in cases.as_array().expect("cases").iter().zip(texts) {
+        let (wanted, text) = (ids(&case["greedy_ids"]), ids(text));
+        let Some(prompt) = text.strip_suffix(&wanted[..]) else { continue };
+        all += 1;
+        for (engine, equal) in engines.iter_mut().zip(&mut equal) {
+            *equal += usize::from(greedy(engine, prompt, wanted.len()) == wanted);
+        }
+    }
+    println!("replies equal to the reference: float {} of {all}, int8 {} of {all}", equal[0], equal[1]);
+    assert!(all >= 60, "{all}");
+    assert_eq!(equal[0], all);
+    // Rounding may turn a choice between two near equals.
+    assert!(equal[1] + 3 >= all, "{} of {all}", equal[1]);
 }
