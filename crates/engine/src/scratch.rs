@@ -46,50 +46,75 @@ pub(crate) struct Scratch {
     pub(crate) inputs: Inputs,
 }
 
-/// Widths of the buffers, in values per token, and the widest input of a linear.
-fn widths(plan: &Plan) -> ([usize; 16], usize) {
-    let (a, d) = (&plan.attention, &plan.delta);
-    let attention = a.heads * a.head_dim;
-    let kv = a.kv_heads * a.head_dim;
-    let mixed = attention.max(d.values());
-    let rotary = a.inverse_frequencies.len();
-    let widest = plan.hidden.max(plan.ffn).max(mixed);
-    let (h, f, c, v, n) = (plan.hidden, plan.ffn, d.channels(), d.values(), d.value_heads);
-    ([h, h, h, f, f, c, c, v, n, n, v, mixed, 2 * attention, attention, kv, kv + 2 * rotary], widest)
+/// Lengths of the buffers, in values, for `t` tokens.
+struct Lengths {
+    stream: usize,
+    ffn: usize,
+    conv_in: usize,
+    conv_out: usize,
+    values: usize,
+    heads: usize,
+    mixed: usize,
+    query: usize,
+    key: usize,
+    angles: usize,
+    /// Values of the widest input of a linear: per token, not for all.
+    widest: usize,
+}
+
+impl Lengths {
+    fn of(plan: &Plan, t: usize) -> Lengths {
+        let (a, d) = (&plan.attention, &plan.delta);
+        let query = a.heads * a.head_dim;
+        let mixed = query.max(d.values());
+        Lengths {
+            stream: t * plan.hidden,
+            ffn: t * plan.ffn,
+            conv_in: (d.taps - 1 + t) * d.channels(),
+            conv_out: t * d.channels(),
+            values: t * d.values(),
+            heads: t * d.value_heads,
+            mixed: t * mixed,
+            query: t * query,
+            key: t * a.kv_heads * a.head_dim,
+            angles: t * a.inverse_frequencies.len(),
+            widest: plan.hidden.max(plan.ffn).max(mixed),
+        }
+    }
 }
 
 impl Scratch {
     pub(crate) fn new(plan: &Plan, t: usize) -> Scratch {
-        let (w, widest) = widths(plan);
-        let buffer = |i: usize| vec![0.0; t * w[i]];
-        let rotary = plan.attention.inverse_frequencies.len();
+        let n = Lengths::of(plan, t);
+        let buffer = |len| vec![0.0; len];
         Scratch {
-            x: buffer(0),
-            normed: buffer(1),
-            delta: buffer(2),
-            gate: buffer(3),
-            up: buffer(4),
-            conv_in: vec![0.0; (plan.delta.taps - 1 + t) * plan.delta.channels()],
-            conv_out: buffer(6),
-            z: buffer(7),
-            decay: buffer(8),
-            beta: buffer(9),
-            heads_out: buffer(10),
-            mixed: buffer(11),
-            query_gate: buffer(12),
-            query: buffer(13),
-            key: buffer(14),
-            value: buffer(14),
-            cos: vec![0.0; t * rotary],
-            sin: vec![0.0; t * rotary],
-            inputs: Inputs::new(t, widest),
+            x: buffer(n.stream),
+            normed: buffer(n.stream),
+            delta: buffer(n.stream),
+            gate: buffer(n.ffn),
+            up: buffer(n.ffn),
+            conv_in: buffer(n.conv_in),
+            conv_out: buffer(n.conv_out),
+            z: buffer(n.values),
+            decay: buffer(n.heads),
+            beta: buffer(n.heads),
+            heads_out: buffer(n.values),
+            mixed: buffer(n.mixed),
+            query_gate: buffer(2 * n.query),
+            query: buffer(n.query),
+            key: buffer(n.key),
+            value: buffer(n.key),
+            cos: buffer(n.angles),
+            sin: buffer(n.angles),
+            inputs: Inputs::new(t, n.widest),
         }
     }
 
     /// Bytes that `new` allocates.
     pub(crate) fn bytes(plan: &Plan, t: usize) -> u64 {
-        let (w, widest) = widths(plan);
-        let floats = t * w.iter().sum::<usize>() + (plan.delta.taps - 1) * plan.delta.channels();
-        4 * floats as u64 + t as u64 * QuantizedRow::bytes(widest) as u64
+        let n = Lengths::of(plan, t);
+        let mixers = n.conv_in + n.conv_out + 2 * n.values + 2 * n.heads + n.mixed + 3 * n.query + 2 * n.key;
+        let floats = 3 * n.stream + 2 * n.ffn + mixers + 2 * n.angles;
+        4 * floats as u64 + t as u64 * QuantizedRow::bytes(n.widest) as u64
     }
 }
