@@ -1,10 +1,16 @@
-//! `config.json`: JSON bytes go in, the checked dimensions of the text model come out.
+//! `config.json`: JSON bytes go in, the checked dimensions of the text model come out; what would be computed wrongly is
+//! refused by name.
+
+mod fields;
 
 use serde_json::Value;
 
 use crate::error::{Error, Result};
+use fields::Fields;
 
-const FILE: &str = "config.json";
+pub(crate) const FILE: &str = "config.json";
+/// Largest `config.json` that is parsed, in bytes; the released ones have 3 KiB.
+const MAX_BYTES: usize = 1 << 20;
 
 /// What a layer's mixer is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,6 +22,10 @@ pub enum LayerType {
 }
 
 /// The text model's configuration, with the field names of the file.
+///
+/// Fields may stand at the top level or in `text_config`; where they stand at both, the text model's own count. Fields
+/// that are absent have the defaults of the reference's configuration class, as its writer leaves those out, but for
+/// `rope_theta`: readers disagree about its default, and a wrong one would not be seen in any tensor's shape.
 #[derive(Clone, Debug, PartialEq)]
 #[expect(missing_docs, reason = "the names are the file's own")]
 pub struct Config {
@@ -36,135 +46,49 @@ pub struct Config {
     pub linear_conv_kernel_dim: usize,
     pub rms_norm_eps: f64,
     pub max_position_embeddings: usize,
+    /// Whether the embedding is the head too. A checkpoint that does not say, or says both, is taken by its tensors: it
+    /// is tied if it has no head of its own.
     pub tie_word_embeddings: bool,
     /// Ids that end a text.
     pub eos_token_ids: Vec<u32>,
-}
-
-struct Fields<'a> {
-    top: &'a Value,
-    text: &'a Value,
-}
-
-impl Fields<'_> {
-    fn get(&self, key: &str) -> Option<&Value> {
-        self.text.get(key).or_else(|| self.top.get(key)).filter(|value| !value.is_null())
-    }
-
-    fn size_or(&self, key: &str, most: usize, default: Option<usize>) -> Result<usize> {
-        let Some(value) = self.get(key) else {
-            return default.ok_or_else(|| Error::invalid(FILE, key, "a number", "nothing"));
-        };
-        match value.as_u64() {
-            Some(n) if n >= 1 && n <= most as u64 => Ok(n as usize),
-            _ => Err(Error::invalid(FILE, key, format!("1 to {most}"), value)),
-        }
-    }
-
-    fn size(&self, key: &str, most: usize) -> Result<usize> {
-        self.size_or(key, most, None)
-    }
-
-    fn rope(&self, key: &str) -> Option<&Value> {
-        let inner = self.get("rope_parameters").or_else(|| self.get("rope_scaling"));
-        inner.and_then(|rope| rope.get(key)).or_else(|| self.get(key))
-    }
-
-    fn layer_types(&self) -> Result<Vec<LayerType>> {
-        let layers = self.size("num_hidden_layers", 1024)?;
-        let Some(types) = self.get("layer_types") else {
-            let interval = self.size_or("full_attention_interval", 1024, Some(4))?;
-            let kind = |i: usize| match (i + 1) % interval {
-                0 => LayerType::FullAttention,
-                _ => LayerType::LinearAttention,
-            };
-            return Ok((0..layers).map(kind).collect());
-        };
-        let types = types.as_array().ok_or_else(|| Error::invalid(FILE, "layer_types", "a list", types))?;
-        if types.len() != layers {
-            return Err(Error::invalid(FILE, "layer_types", format!("{layers} entries"), types.len()));
-        }
-        let kind = |value: &Value| match value.as_str() {
-            Some("full_attention") => Ok(LayerType::FullAttention),
-            Some("linear_attention") => Ok(LayerType::LinearAttention),
-            _ => Err(Error::invalid(FILE, "layer_types", "full_attention or linear_attention", value)),
-        };
-        types.iter().map(kind).collect()
-    }
-
-    /// Refuses what this program would compute wrongly.
-    fn refuse_others(&self) -> Result<()> {
-        let refuse = |field: &str, expected: &str, found: &Value| {
-            Err(Error::Unsupported { field: field.into(), expected: expected.into(), found: found.to_string() })
-        };
-        let kind = self.text.get("model_type").or_else(|| self.top.get("model_type")).unwrap_or(&Value::Null);
-        if !matches!(kind.as_str(), Some("qwen3_5" | "qwen3_5_text")) {
-            return refuse("model_type", "qwen3_5", kind);
-        }
-        let wanted = [
-            ("hidden_act", Value::from("silu")),
-            ("attention_bias", Value::from(false)),
-            ("attn_output_gate", Value::from(true)),
-        ];
-        for (key, expected) in wanted {
-            if let Some(found) = self.get(key).filter(|found| **found != expected) {
-                return refuse(key, &expected.to_string(), found);
-            }
-        }
-        if let Some(found) = self.rope("rope_type").or_else(|| self.rope("type")).filter(|v| *v != "default") {
-            return refuse("rope_type", "default", found);
-        }
-        for key in ["quantization_config", "num_experts"] {
-            if let Some(found) = self.get(key) {
-                return refuse(key, "models without it", found);
-            }
-        }
-        Ok(())
-    }
+    /// What the file says of `tie_word_embeddings`, if it says one thing.
+    stated_tie: Option<bool>,
 }
 
 impl Config {
     /// Reads `config.json`.
     ///
     /// # Errors
-    /// Bad JSON, a missing, absurd or contradictory field, or another kind of model.
+    /// Bad JSON, an absurd or contradictory field, or another kind of model.
     pub fn parse(json: &[u8]) -> Result<Config> {
-        let top: Value = serde_json::from_slice(json).map_err(|e| Error::invalid(FILE, "JSON", "a valid text", e))?;
-        let fields = Fields { top: &top, text: top.get("text_config").unwrap_or(&top) };
-        fields.refuse_others()?;
-        let heads = fields.size("num_attention_heads", 4096)?;
-        let hidden_size = fields.size("hidden_size", 1 << 16)?;
-        let head_dim = fields.size_or("head_dim", 4096, Some((hidden_size / heads).max(1)))?;
-        let number = |key: &str, value: Option<&Value>, default: f64| {
-            let found = value.map_or(Some(default), Value::as_f64);
-            found
-                .filter(|v| v.is_finite() && *v > 0.0)
-                .ok_or_else(|| Error::invalid(FILE, key, "a positive number", value.unwrap_or(&Value::Null)))
-        };
-        let factor = number("partial_rotary_factor", fields.rope("partial_rotary_factor"), 0.25)?;
-        let rotary_dim = (head_dim as f64 * factor) as usize;
-        if factor > 1.0 || !rotary_dim.is_multiple_of(2) || rotary_dim == 0 {
-            return Err(Error::invalid(FILE, "partial_rotary_factor", "an even part of head_dim", factor));
+        if json.len() > MAX_BYTES {
+            return Err(Error::invalid(FILE, "size", format!("at most {MAX_BYTES} bytes"), json.len()));
         }
+        let top: Value = serde_json::from_slice(json).map_err(|e| Error::invalid(FILE, "JSON", "a valid text", e))?;
+        let fields = Fields::new(&top)?;
+        fields.refuse_others()?;
+        let head_dim = fields.size("head_dim", 4096, 256)?;
+        let stated_tie = fields.tied()?;
         let config = Config {
-            vocab_size: fields.size("vocab_size", 1 << 22)?,
-            hidden_size,
-            intermediate_size: fields.size("intermediate_size", 1 << 17)?,
+            vocab_size: fields.size("vocab_size", 1 << 22, 248_320)?,
+            hidden_size: fields.size("hidden_size", 1 << 16, 4096)?,
+            intermediate_size: fields.size("intermediate_size", 1 << 17, 12_288)?,
             layer_types: fields.layer_types()?,
-            num_attention_heads: heads,
-            num_key_value_heads: fields.size_or("num_key_value_heads", 4096, Some(heads))?,
+            num_attention_heads: fields.size("num_attention_heads", 4096, 16)?,
+            num_key_value_heads: fields.size("num_key_value_heads", 4096, 4)?,
             head_dim,
-            rope_theta: number("rope_theta", fields.rope("rope_theta"), 1e7)?,
-            rotary_dim,
-            linear_num_key_heads: fields.size("linear_num_key_heads", 4096)?,
-            linear_num_value_heads: fields.size("linear_num_value_heads", 4096)?,
-            linear_key_head_dim: fields.size("linear_key_head_dim", 4096)?,
-            linear_value_head_dim: fields.size("linear_value_head_dim", 4096)?,
-            linear_conv_kernel_dim: fields.size_or("linear_conv_kernel_dim", 8, Some(4))?,
-            rms_norm_eps: number("rms_norm_eps", fields.get("rms_norm_eps"), 1e-6)?,
-            max_position_embeddings: fields.size_or("max_position_embeddings", 1 << 30, Some(262_144))?,
-            tie_word_embeddings: fields.get("tie_word_embeddings").and_then(Value::as_bool).unwrap_or(true),
-            eos_token_ids: ids(fields.get("eos_token_id")),
+            rope_theta: fields.rope_number("rope_theta", None)?,
+            rotary_dim: rotary_dim(head_dim, fields.rope_number("partial_rotary_factor", Some(0.25))?)?,
+            linear_num_key_heads: fields.size("linear_num_key_heads", 4096, 16)?,
+            linear_num_value_heads: fields.size("linear_num_value_heads", 4096, 32)?,
+            linear_key_head_dim: fields.size("linear_key_head_dim", 4096, 128)?,
+            linear_value_head_dim: fields.size("linear_value_head_dim", 4096, 128)?,
+            linear_conv_kernel_dim: fields.size("linear_conv_kernel_dim", 8, 4)?,
+            rms_norm_eps: fields.number("rms_norm_eps", 1e-6)?,
+            max_position_embeddings: fields.size("max_position_embeddings", 1 << 30, 32_768)?,
+            tie_word_embeddings: stated_tie.unwrap_or(true),
+            eos_token_ids: fields.end_ids()?,
+            stated_tie,
         };
         config.check()?;
         Ok(config)
@@ -182,11 +106,33 @@ impl Config {
         }
         Ok(())
     }
+
+    /// Decides whether the embedding is the head, now that it is known whether there is another.
+    pub(crate) fn settle_head(&mut self, has_head: bool) -> Result<()> {
+        self.tie_word_embeddings = self.stated_tie.unwrap_or(!has_head);
+        if !self.tie_word_embeddings && !has_head {
+            return Err(Error::invalid(
+                FILE,
+                "tie_word_embeddings",
+                "a tensor `lm_head.weight`, as it is false",
+                "none",
+            ));
+        }
+        Ok(())
+    }
 }
 
-/// An id or a list of ids.
+fn rotary_dim(head_dim: usize, factor: f64) -> Result<usize> {
+    let dims = (head_dim as f64 * factor) as usize;
+    if factor > 1.0 || !dims.is_multiple_of(2) || dims == 0 {
+        let expected = format!("an even part of head_dim {head_dim}");
+        return Err(Error::invalid(FILE, "partial_rotary_factor", expected, factor));
+    }
+    Ok(dims)
+}
+
+/// An id or a list of ids; what is neither is left out.
 pub fn ids(value: Option<&Value>) -> Vec<u32> {
-    let id = |value: &Value| value.as_u64().and_then(|id| u32::try_from(id).ok());
     match value {
         Some(Value::Array(list)) => list.iter().filter_map(id).collect(),
         Some(value) => id(value).into_iter().collect(),
@@ -194,51 +140,6 @@ pub fn ids(value: Option<&Value>) -> Vec<u32> {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn demo() -> Value {
-        serde_json::from_slice(include_bytes!("../../../models/demo/config.json")).expect("json")
-    }
-
-    fn parse(value: &Value) -> Result<Config> {
-        Config::parse(value.to_string().as_bytes())
-    }
-
-    #[test]
-    fn nested_and_flat_shapes_say_the_same() {
-        let flat = demo();
-        let nested = serde_json::json!({ "model_type": "qwen3_5", "text_config": flat });
-        assert_eq!(parse(&flat).expect("flat"), parse(&nested).expect("nested"));
-    }
-
-    #[test]
-    fn layer_types_may_be_absent() {
-        let mut value = demo();
-        let with = parse(&value).expect("with");
-        value.as_object_mut().expect("object").remove("layer_types");
-        assert_eq!(parse(&value).expect("without"), with);
-    }
-
-    #[test]
-    fn absurd_and_contradictory_values_are_named() {
-        let cases: [(&str, Value); 8] = [
-            ("hidden_size", 0.into()),
-            ("vocab_size", (1u64 << 40).into()),
-            ("num_hidden_layers", 7.into()),
-            ("num_key_value_heads", 3.into()),
-            ("linear_num_key_heads", 5.into()),
-            ("model_type", "llama".into()),
-            ("hidden_act", "gelu".into()),
-            ("rms_norm_eps", (-1).into()),
-        ];
-        for (key, bad) in cases {
-            let mut value = demo();
-            value[key] = bad;
-            let text = parse(&value).expect_err(key).to_string();
-            let named = if key == "num_hidden_layers" { "layer_types" } else { &key[..10] };
-            assert!(text.contains(named) || text.contains("heads"), "{key}: {text}");
-        }
-    }
+fn id(value: &Value) -> Option<u32> {
+    value.as_u64().and_then(|id| u32::try_from(id).ok())
 }

@@ -1,6 +1,8 @@
-//! Where a checkpoint's files come from: names go in, mapped bytes come out.
+//! Where a checkpoint's files come from: names go in, mapped bytes come out; nothing is written, and a file that is there
+//! but cannot be read is never taken for an absent one.
 
-use std::path::PathBuf;
+use std::io;
+use std::path::{Path, PathBuf};
 
 use kinglet_blob::Blob;
 
@@ -8,7 +10,7 @@ use crate::error::{Error, Result};
 
 /// A directory, or files that are part of the program.
 #[derive(Debug)]
-pub enum Files {
+pub(crate) enum Files {
     /// A directory on disk.
     Directory(PathBuf),
     /// `(name, bytes)`.
@@ -20,8 +22,7 @@ impl Files {
     pub(crate) fn get(&self, name: &str) -> Result<Option<Blob>> {
         match self {
             Files::Directory(directory) => {
-                let path = directory.join(name);
-                if path.exists() { Ok(Some(Blob::map(&path)?)) } else { Ok(None) }
+                map(&directory.join(name)).map_err(|problem| Error::unreadable(name, problem))
             }
             Files::Embedded(files) => {
                 Ok(files.iter().find(|(n, _)| *n == name).map(|(_, bytes)| Blob::from_static(bytes)))
@@ -30,21 +31,49 @@ impl Files {
     }
 
     pub(crate) fn required(&self, name: &str) -> Result<Blob> {
-        self.get(name)?.ok_or_else(|| Error::Missing { file: name.to_owned() })
+        self.get(name)?.ok_or_else(|| Error::missing(name))
     }
 
-    /// Names that end in `.safetensors`, sorted.
-    pub(crate) fn weights(&self) -> Vec<String> {
+    /// Names that end in `.safetensors`, sorted. Hidden files are left out: some systems put their own beside each.
+    pub(crate) fn weights(&self) -> Result<Vec<String>> {
         let mut names: Vec<String> = match self {
-            Files::Directory(directory) => std::fs::read_dir(directory)
-                .into_iter()
-                .flatten()
-                .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
-                .collect(),
+            Files::Directory(directory) => list(directory).map_err(Error::unreadable_directory)?,
             Files::Embedded(files) => files.iter().map(|(name, _)| (*name).to_owned()).collect(),
         };
-        names.retain(|name| name.ends_with(".safetensors"));
+        names.retain(|name| name.ends_with(".safetensors") && !name.starts_with('.'));
         names.sort();
-        names
+        Ok(names)
     }
+
+    /// Tells an error where it happened.
+    pub(crate) fn locate(&self, error: Error) -> Error {
+        match self {
+            Files::Directory(directory) => error.within(directory),
+            Files::Embedded(_) => error,
+        }
+    }
+}
+
+fn list(directory: &Path) -> io::Result<Vec<String>> {
+    let mut names = Vec::new();
+    for entry in std::fs::read_dir(directory)? {
+        names.extend(entry?.file_name().into_string().ok());
+    }
+    Ok(names)
+}
+
+fn map(path: &Path) -> io::Result<Option<Blob>> {
+    match path.symlink_metadata() {
+        Err(problem) if problem.kind() == io::ErrorKind::NotFound => return Ok(None),
+        facts => facts?,
+    };
+    let facts = path.metadata().map_err(|problem| match problem.kind() {
+        io::ErrorKind::NotFound => io::Error::new(problem.kind(), "a link to a file that is not there"),
+        _ => problem,
+    })?;
+    // Looked at before it is opened: opening a pipe waits for whoever writes into it.
+    if !facts.is_file() {
+        return Err(io::Error::other("not a regular file"));
+    }
+    Blob::map(path).map(Some).map_err(|error| error.source)
 }

@@ -3,6 +3,8 @@
 //!
 //! Rooms: [`config`] (`config.json` in its published shapes), [`tensors`] (shards and their headers).
 
+#![forbid(unsafe_code)]
+
 pub mod config;
 mod error;
 mod files;
@@ -13,13 +15,23 @@ use std::path::Path;
 use kinglet_blob::Blob;
 
 pub use config::{Config, LayerType};
-pub use error::{Error, Result};
-pub use files::Files;
+pub use error::{Error, ErrorKind, Result};
 pub use tensors::{Convention, Dtype, Ignored, Layout, Tensor};
 
+use files::Files;
 use tensors::Shards;
 
 /// An opened checkpoint.
+///
+/// ```no_run
+/// # fn main() -> kinglet_checkpoint::Result<()> {
+/// let checkpoint = kinglet_checkpoint::Checkpoint::open("models/demo".as_ref())?;
+/// let embedding = format!("{}embed_tokens.weight", checkpoint.layout().text_prefix);
+/// let hidden = checkpoint.config().hidden_size;
+/// assert_eq!(checkpoint.tensor(&embedding)?.shape, [checkpoint.config().vocab_size, hidden]);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct Checkpoint {
     files: Files,
@@ -46,10 +58,17 @@ impl Checkpoint {
     }
 
     fn read(files: Files) -> Result<Checkpoint> {
-        let config = Config::parse(&files.required("config.json")?)?;
-        let shards = Shards::open(&files)?;
-        let layout = Layout::detect(shards.names())?;
-        Ok(Checkpoint { files, config, shards, layout })
+        let read = || {
+            let mut config = Config::parse(&files.required(config::FILE)?)?;
+            let shards = Shards::open(&files)?;
+            let layout = Layout::detect(&shards)?;
+            config.settle_head(layout.head.is_some())?;
+            Ok((config, shards, layout))
+        };
+        match read() {
+            Ok((config, shards, layout)) => Ok(Checkpoint { files, config, shards, layout }),
+            Err(error) => Err(files.locate(error)),
+        }
     }
 
     /// The text model's configuration.
@@ -62,7 +81,7 @@ impl Checkpoint {
         &self.layout
     }
 
-    /// The names of all tensors.
+    /// The names of all tensors, sorted.
     pub fn tensors(&self) -> impl Iterator<Item = &str> {
         self.shards.names()
     }
@@ -72,7 +91,7 @@ impl Checkpoint {
     /// # Errors
     /// There is no such tensor.
     pub fn tensor(&self, name: &str) -> Result<Tensor> {
-        self.shards.tensor(name)
+        self.shards.tensor(name).map_err(|error| self.files.locate(error))
     }
 
     /// A file of the checkpoint; `None` when there is none of that name.
@@ -80,6 +99,6 @@ impl Checkpoint {
     /// # Errors
     /// It is there and cannot be read.
     pub fn file(&self, name: &str) -> Result<Option<Blob>> {
-        self.files.get(name)
+        self.files.get(name).map_err(|error| self.files.locate(error))
     }
 }

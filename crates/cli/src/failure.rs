@@ -87,9 +87,6 @@ fn judge(cause: &(dyn std::error::Error + 'static)) -> Option<(Class, Option<Str
     if let Some(error) = cause.downcast_ref::<kinglet_model::Error>() {
         return Some((of_model(error.kind()), error.hint()));
     }
-    if let Some(error) = cause.downcast_ref::<kinglet_checkpoint::Error>() {
-        return Some((of_checkpoint(error), error.hint()));
-    }
     if let Some(error) = cause.downcast_ref::<kinglet_bundle::Error>() {
         return Some((of_bundle(error.kind()), error.hint()));
     }
@@ -102,15 +99,6 @@ fn of_model(kind: ModelErrorKind) -> Class {
         ModelErrorKind::NotFound => Class::NotFound,
         ModelErrorKind::Invalid => Class::Damaged,
         ModelErrorKind::Unsupported => Class::Unsupported,
-        _ => Class::Other,
-    }
-}
-
-fn of_checkpoint(error: &kinglet_checkpoint::Error) -> Class {
-    match error {
-        kinglet_checkpoint::Error::File(_) | kinglet_checkpoint::Error::Missing { .. } => Class::NotFound,
-        kinglet_checkpoint::Error::Invalid { .. } => Class::Damaged,
-        kinglet_checkpoint::Error::Unsupported { .. } => Class::Unsupported,
         _ => Class::Other,
     }
 }
@@ -185,6 +173,25 @@ mod tests {
     fn a_hint_survives_context_around_it() {
         let error = anyhow::Error::from(Failure::usage("x").hint("do y")).context("while z");
         assert_eq!(classify(&error).1.as_deref(), Some("do y"));
+    }
+
+    #[test]
+    fn a_readers_class_and_hint_reach_the_user_through_the_model() {
+        let open = |path: &str| anyhow::Error::from(kinglet_model::Source::open(path.as_ref()).expect_err(path));
+        let cases = [
+            ("../../fixtures/cli", Class::NotFound, "the directory that holds config.json"),
+            ("../../fixtures/cli/cut.litertlm", Class::Damaged, "the file looks truncated"),
+        ];
+        for (path, class, hint) in cases {
+            let error = open(path);
+            let (its_class, its_hint) = classify(&error);
+            assert_eq!(its_class, class, "{error:#}");
+            assert!(its_hint.expect("known").contains(hint), "{error:#}");
+            assert!(error.to_string().starts_with(&format!("{path}: ")), "{error:#}");
+        }
+        for path in ["../../fixtures/cli/llama", "Cargo.toml"] {
+            assert_eq!(classify(&open(path)).0, Class::Unsupported, "{path}");
+        }
     }
 
     #[test]

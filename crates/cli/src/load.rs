@@ -4,9 +4,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use kinglet_bundle::Bundle;
 use kinglet_chat::Chat;
-use kinglet_checkpoint::Checkpoint;
 use kinglet_engine::{Activation, Activations, MAX_CHUNK, MemoryUse, Options};
 use kinglet_model::assets::Assets;
 use kinglet_model::source::{LoadOptions, Model, Precision, Source};
@@ -108,21 +106,9 @@ impl Needs {
 /// Recognises the model at `path`, or the demo model.
 pub(crate) fn source(path: Option<&Path>) -> anyhow::Result<Source> {
     Ok(match path {
-        Some(path) => Source::open(path).map_err(|error| explain(path, error))?,
+        Some(path) => Source::open(path)?,
         None => Source::embedded(demo::FILES)?,
     })
-}
-
-/// The reader's own error where it has one: that knows its class and its cure.
-fn explain(path: &Path, error: kinglet_model::Error) -> anyhow::Error {
-    let read = if error.kind() != kinglet_model::ErrorKind::Invalid {
-        Ok(())
-    } else if path.is_dir() {
-        Checkpoint::open(path).map(drop).map_err(|error| anyhow::Error::from(error).context(model_name(Some(path))))
-    } else {
-        Bundle::open(path).map(drop).map_err(anyhow::Error::from)
-    };
-    read.err().unwrap_or_else(|| error.into())
 }
 
 /// Tokenizer, template and the like, without converting a weight.

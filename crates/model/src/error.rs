@@ -74,7 +74,19 @@ impl Error {
         match &self.0 {
             Inner::NotFound(_) => ErrorKind::NotFound,
             Inner::Unsupported { .. } => ErrorKind::Unsupported,
-            _ => ErrorKind::Invalid,
+            Inner::Plan { .. } | Inner::Tensor { .. } => ErrorKind::Invalid,
+            Inner::Checkpoint(error) => match error.kind() {
+                kinglet_checkpoint::ErrorKind::NotFound => ErrorKind::NotFound,
+                kinglet_checkpoint::ErrorKind::Unsupported => ErrorKind::Unsupported,
+                _ => ErrorKind::Invalid,
+            },
+            Inner::Bundle(error) => match error.kind() {
+                kinglet_bundle::ErrorKind::Io => ErrorKind::NotFound,
+                kinglet_bundle::ErrorKind::NotABundle | kinglet_bundle::ErrorKind::Unsupported => {
+                    ErrorKind::Unsupported
+                }
+                _ => ErrorKind::Invalid,
+            },
         }
     }
 
