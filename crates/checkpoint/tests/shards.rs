@@ -42,14 +42,15 @@ fn an_index_is_followed_whatever_its_files_are_called() {
 #[test]
 fn an_index_and_its_shards_must_agree() {
     let embedding: (&str, &[usize]) = (EMBEDDING, &[2, 2]);
-    let cases: [(&[(&str, &str)], &str); 4] = [
+    let cases: [(&[(&str, &str)], &str); 5] = [
         (&[(EMBEDDING, "one"), ("a", "one"), ("x", "two")], "index.json: a: expected it in one, found no such tensor"),
         (&[(EMBEDDING, "one"), ("x", "one"), ("a", "two")], "index.json: x: expected it in one, found no such tensor"),
         (&[(EMBEDDING, "one"), ("a", "three")], "three: a: expected a tensor in one shard, found it in one too"),
+        (&[("y", "one"), (EMBEDDING, "two")], "index.json: model.embed_tokens.weight: expected it in two"),
         (&[(EMBEDDING, "two")], "index.json: model.embed_tokens.weight: expected it in two"),
     ];
     for (i, (index, expected)) in cases.into_iter().enumerate() {
-        let mut first = vec![embedding];
+        let mut first = vec![embedding, ("y", &[1])];
         first.extend((i == 2).then_some(("a", &[1usize] as &[usize])));
         let scratch = Scratch::new()
             .write("one", shard(&first))
