@@ -70,6 +70,10 @@ impl Source {
         if facts.is_dir() {
             return Source::of_checkpoint(Checkpoint::open(path).map_err(Error::checkpoint)?);
         }
+        if !facts.is_file() {
+            let what = format!("{}: this is neither a file nor a directory", path.display());
+            return Err(Error::unsupported(what, None));
+        }
         refuse_other_formats(path)?;
         let bundle = Bundle::open(path).map_err(Error::bundle)?;
         let bound = qwen35::graph::bind(&bundle)?;

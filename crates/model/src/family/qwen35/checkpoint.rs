@@ -157,7 +157,10 @@ impl Reader<'_, '_> {
         let tensor = self.tensor(name, shape)?;
         let mut values = vec![0.0; shape.iter().product()];
         Matrix::float(name, 1, values.len(), format(name, &tensor)?, tensor.data)?.read_row(0, &mut values);
-        Ok(values)
+        match values.iter().position(|v| !v.is_finite()) {
+            Some(bad) => Err(Error::tensor(name, "finite values", format!("{} at index {bad}", values[bad]))),
+            None => Ok(values),
+        }
     }
 
     /// A norm's full multiplier: `1 + w`, or `w` where the checkpoint folded the 1 already.
