@@ -308,6 +308,14 @@ fn an_unusable_tensor_is_named() {
         values[70] = bad;
         *tensor = tensor.stored_as_f32(values);
         fail(&parts, Precision::Int8, matrix, "row 1");
+        for vector in ["model.layers.2.linear_attn.A_log", "model.norm.weight"] {
+            let mut parts = Parts::golden(TIED);
+            let tensor = parts.tensors.get_mut(vector).expect(vector);
+            let mut values = tensor.values();
+            values[1] = bad;
+            *tensor = tensor.stored_as_f32(values);
+            fail(&parts, Precision::Stored, vector, "index 1");
+        }
     }
 }
 
