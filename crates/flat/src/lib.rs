@@ -1,5 +1,6 @@
-//! Bounds-checked FlatBuffers reading: bytes go in, tables, vectors and strings inside them come out, each checked
-//! before it is handed out; it never copies, never allocates but for an error, and never trusts an offset.
+//! Bounds-checked FlatBuffers: bytes go in, tables, vectors and strings inside them come out, each checked before it is
+//! handed out; reading never copies, never allocates but for an error, and never trusts an offset. [`write`] is the way
+//! back.
 //!
 //! A schema is a list of [`Field`]s. Errors name the path of fields that led to the fault and its byte offset.
 //!
@@ -26,6 +27,7 @@ mod scalar;
 mod table;
 mod trail;
 mod vector;
+pub mod write;
 
 use std::cell::Cell;
 

@@ -21,6 +21,10 @@ impl Field {
     pub const fn name(&self) -> &'static str {
         self.name
     }
+
+    pub(crate) const fn slot(&self) -> u16 {
+        self.slot
+    }
 }
 
 /// A table whose own bytes and vtable lie in the buffer.
