@@ -44,8 +44,8 @@ pub type Result<T> = std::result::Result<T, Error>;
 /// Bytes of a FlatBuffer, and how much reading they are still good for.
 ///
 /// A buffer can point at one table from many places, so that a small file unfolds into an endless tree. Every table
-/// and every scalar vector read is therefore charged its size, up to four times the length of the buffer: a file that
-/// shares nothing is read within one.
+/// and every scalar vector read is therefore charged its size, up to 32 times the length of the buffer: a file that
+/// shares nothing is read within one, and one whose dozen signatures share their scales within a dozen.
 #[derive(Debug)]
 pub struct Flat<'a> {
     bytes: &'a [u8],
@@ -62,7 +62,7 @@ const TABLE_COST: u64 = 8;
 impl<'a> Flat<'a> {
     /// A buffer whose root table is called `name` in messages. Nothing is read.
     pub fn new(bytes: &'a [u8], name: &'static str) -> Flat<'a> {
-        let budget = (bytes.len() as u64).saturating_mul(4).saturating_add(4096).min(BUDGET_LIMIT);
+        let budget = (bytes.len() as u64).saturating_mul(32).saturating_add(4096).min(BUDGET_LIMIT);
         Flat { bytes, name, budget: Cell::new(budget) }
     }
 

@@ -20,6 +20,7 @@
 //! ```
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use crate::Field;
 
@@ -50,6 +51,8 @@ pub enum Value {
     F32s(Vec<f32>),
     Table(Table),
     Tables(Vec<Table>),
+    /// A table or a vector of numbers that is written once, however many fields hold it.
+    Shared(Arc<Value>),
 }
 
 macro_rules! from {
@@ -64,7 +67,7 @@ macro_rules! from {
 
 from! {
     Bool bool, U8 u8, I8 i8, U16 u16, I16 i16, U32 u32, I32 i32, U64 u64, I64 i64, F32 f32, F64 f64, Text String,
-    Bytes Vec<u8>, I32s Vec<i32>, I64s Vec<i64>, F32s Vec<f32>, Table Table, Tables Vec<Table>,
+    Bytes Vec<u8>, I32s Vec<i32>, I64s Vec<i64>, F32s Vec<f32>, Table Table, Tables Vec<Table>, Shared Arc<Value>,
 }
 
 impl From<&str> for Value {
@@ -108,10 +111,11 @@ impl Table {
 /// # Errors
 /// It would exceed 2 GiB.
 pub fn finish(root: &Table, identifier: Option<&[u8; 4]>) -> Result<Vec<u8>, TooLong> {
-    let mut writer = Writer { bytes: vec![0; 4], vtables: HashMap::new() };
+    let mut writer = Writer { bytes: vec![0; 4], vtables: HashMap::new(), shared: Vec::new(), links: HashMap::new() };
     writer.bytes.extend_from_slice(identifier.map_or(&[][..], |id| id));
     let position = writer.table(root);
     writer.link(0, position);
+    writer.write_shared();
     match i32::try_from(writer.bytes.len()) {
         Ok(_) => Ok(writer.bytes),
         Err(_) => Err(TooLong(writer.bytes.len())),
@@ -121,6 +125,10 @@ pub fn finish(root: &Table, identifier: Option<&[u8; 4]>) -> Result<Vec<u8>, Too
 struct Writer {
     bytes: Vec<u8>,
     vtables: HashMap<Vec<u16>, usize>,
+    /// Shared values in the order in which they were met. They come last, so that they follow all that point at them.
+    shared: Vec<Arc<Value>>,
+    /// Fields that point at each of them, by its address.
+    links: HashMap<*const Value, Vec<usize>>,
 }
 
 impl Writer {
@@ -182,11 +190,35 @@ impl Writer {
         for (slot, _, inline) in &fields {
             self.bytes[place(slot)..place(slot) + inline.len()].copy_from_slice(inline);
         }
-        for (slot, value) in table.fields.iter().filter(|(_, value)| is_target(value)) {
+        for (slot, value) in table.fields.iter().filter(|(_, value)| inline(value).is_link) {
+            if let Value::Shared(value) = value {
+                self.defer(place(slot), value);
+                continue;
+            }
             let target = self.target(value);
             self.link(place(slot), target);
         }
         start
+    }
+
+    fn defer(&mut self, from: usize, value: &Arc<Value>) {
+        let links = self.links.entry(Arc::as_ptr(value)).or_default();
+        if links.is_empty() {
+            self.shared.push(value.clone());
+        }
+        links.push(from);
+    }
+
+    /// A shared value may itself share: the list grows while it is written.
+    fn write_shared(&mut self) {
+        let mut next = 0;
+        while let Some(value) = self.shared.get(next).cloned() {
+            let target = self.target(&value);
+            for from in self.links.get(&Arc::as_ptr(&value)).cloned().unwrap_or_default() {
+                self.link(from, target);
+            }
+            next += 1;
+        }
     }
 
     /// Where the vtable lies: tables of one shape share it, unless it is too far back.
@@ -204,10 +236,6 @@ impl Writer {
     fn link(&mut self, from: usize, to: usize) {
         self.bytes[from..from + 4].copy_from_slice(&((to - from) as u32).to_le_bytes());
     }
-}
-
-fn is_target(value: &Value) -> bool {
-    inline(value).is_link
 }
 
 /// The bytes of a value in its table; zeros for a link that is made later.
@@ -244,7 +272,7 @@ fn inline(value: &Value) -> Inline {
         Value::F32(v) => scalar(&v.to_le_bytes()),
         Value::F64(v) => scalar(&v.to_le_bytes()),
         Value::Text(_) | Value::Bytes(_) | Value::I32s(_) | Value::I64s(_) | Value::F32s(_) => link(),
-        Value::Table(_) | Value::Tables(_) => link(),
+        Value::Table(_) | Value::Tables(_) | Value::Shared(_) => link(),
     }
 }
 

@@ -1,6 +1,8 @@
 //! What is written is read back, and laid out as other readers ask.
 
-use kinglet_flat::write::{Table, finish};
+use std::sync::Arc;
+
+use kinglet_flat::write::{Table, Value, finish};
 use kinglet_flat::{Field, Flat};
 
 const SMALL: Field = Field::new("small", 0);
@@ -63,4 +65,18 @@ fn tables_of_one_shape_share_a_vtable() {
 #[test]
 fn one_tree_gives_one_sequence_of_bytes() {
     assert_eq!(finish(&sample(), None).expect("short"), finish(&sample(), None).expect("short"));
+}
+
+#[test]
+fn what_is_shared_is_written_once() {
+    let scales: Arc<Value> = Arc::new(vec![0.5f32; 1000].into());
+    let root = Table::new().with(CHILDREN, vec![Table::new().with(WIDE, scales.clone()); 10]).with(DATA, scales);
+    let bytes = finish(&root, None).expect("short");
+    assert!(bytes.len() < 2 * 4000, "{} bytes", bytes.len());
+    let flat = Flat::new(&bytes, "Sample");
+    let root = flat.root().expect("a root");
+    for child in root.tables(CHILDREN).expect("sound").iter() {
+        let read: Vec<f32> = child.expect("sound").scalars(WIDE).expect("sound").iter().collect();
+        assert_eq!(read, vec![0.5f32; 1000]);
+    }
 }

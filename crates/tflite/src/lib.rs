@@ -2,9 +2,11 @@
 //! every index and size checked; it never copies a constant or a name and never runs an operator.
 //!
 //! Rooms, in reading order: [`Model`] and its parts, then `parse` and `buffers` (the only places that follow offsets),
-//! `schema` (fields and limits), `operators` (names for people) and `listing` (text for people).
+//! `schema` (fields and limits), `operators` (names for people) and `listing` (text for people); [`build`] is the way
+//! back.
 
 mod buffers;
+pub mod build;
 mod error;
 mod listing;
 mod model;

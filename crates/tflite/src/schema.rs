@@ -1,4 +1,4 @@
-//! The parts of the TFLite schema, version 3, that are read: fields by slot, and the limits set on them.
+//! The parts of the TFLite schema, version 3, that are read or written: fields by slot, and the limits set on them.
 
 /// Most that a model may hold. A model of 4B parameters with a dozen signatures stays under a tenth of each.
 pub mod limits {
@@ -64,10 +64,19 @@ fields! {
     composite {
         NAME = 0 "name", DECOMPOSITION = 1 "decomposition_subgraph_index", ATTRIBUTES = 2 "composite_attributes",
     }
-    fully_connected { ACTIVATION = 0 "fused_activation_function", WEIGHTS_FORMAT = 1 "weights_format" }
-    depthwise_conv {
-        PADDING = 0 "padding", MULTIPLIER = 3 "depth_multiplier", ACTIVATION = 4 "fused_activation_function",
+    fully_connected {
+        ACTIVATION = 0 "fused_activation_function", WEIGHTS_FORMAT = 1 "weights_format",
+        KEEP_DIMENSIONS = 2 "keep_num_dims",
     }
+    depthwise_conv {
+        PADDING = 0 "padding", STRIDE_W = 1 "stride_w", STRIDE_H = 2 "stride_h", MULTIPLIER = 3 "depth_multiplier",
+        ACTIVATION = 4 "fused_activation_function",
+    }
+    concatenation { AXIS = 0 "axis" }
+    softmax { BETA = 0 "beta" }
+    reducer { KEEP_DIMENSIONS = 0 "keep_dims" }
+    reshape { NEW_SHAPE = 0 "new_shape" }
+    cast { INPUT = 0 "in_data_type", OUTPUT = 1 "out_data_type" }
     batch_matmul { ADJOINT_X = 0 "adj_x", ADJOINT_Y = 1 "adj_y" }
     buffer { DATA = 0 "data", OFFSET = 1 "offset", SIZE = 2 "size" }
     external_buffer {
