@@ -14,6 +14,7 @@
 mod error;
 mod message;
 mod prompt;
+pub mod proof;
 mod template;
 mod tokenizer;
 

@@ -1,11 +1,11 @@
 //! The source of a chat template goes in once, then conversations go in and prompts come out; it reads no clock, no file
 //! and no other template.
 
-mod bounds;
+pub(crate) mod bounds;
 mod json;
 mod literal;
 mod python;
-mod stack;
+pub(crate) mod stack;
 
 use crate::{Error, Message, Prompt, Tokenizer};
 use literal::{Marker, Trust};
@@ -14,7 +14,7 @@ use minijinja::{Environment, ErrorKind, Value};
 use serde_json::{Map, Value as Json};
 
 /// Longest source that is compiled, in bytes; the stock ones have 8 KiB.
-const MAX_SOURCE: usize = 256 << 10;
+pub(crate) const MAX_SOURCE: usize = 256 << 10;
 /// Stack for compiling what is within [`bounds`]: 0.8 KB for each link of a chain, 1.6 KB for each `elif`, as measured,
 /// and room for a build without optimisation.
 const COMPILER_STACK: usize = 16 << 20;
@@ -31,7 +31,7 @@ const STACK_PER_FUEL: usize = 512;
 /// Macros and loops within each other.
 const MAX_RECURSION: usize = 100;
 /// Deepest nesting of the JSON that is passed to a template.
-const MAX_DEPTH: usize = 128;
+pub(crate) const MAX_DEPTH: usize = 128;
 /// Output that every rendering may write, in bytes, beside [`OUTPUT_FACTOR`] times the size of its input.
 const BASE_OUTPUT: usize = 16 << 20;
 const OUTPUT_FACTOR: usize = 16;
@@ -130,36 +130,58 @@ impl Template {
         let mut texts = Vec::new();
         variables.collect_texts(&mut texts);
         let size: usize = texts.iter().map(|text| text.len()).sum();
-        let fuel = BASE_FUEL + FUEL_PER_MESSAGE * variables.messages.len() + size / (64 / PASSES);
-        let fuel = fuel.min(MAX_FUEL);
+        let (fuel, stack_size, output) = allowance(variables.messages.len(), size);
         let mut env = self.env.clone();
-        env.set_fuel(Some(fuel as u64));
+        env.set_fuel(Some(fuel));
         if let Some(marker) = marker {
             python::add_to_json(&mut env, Some(marker.mark()));
         }
-        let mut output = Limited { bytes: Vec::new(), limit: BASE_OUTPUT + OUTPUT_FACTOR * size };
-        stack::with_stack(fuel * STACK_PER_FUEL, || {
+        let mut output = Limited::new(output);
+        stack::with_stack(stack_size, || {
             let context = variables.context(marker)?;
             let template = env.get_template(NAME).map_err(|error| describe(&error))?;
             let outcome = template.render_captured_to(context, &mut output).map(drop);
-            if output.bytes.len() > output.limit {
-                let reason = format!("it wrote more than {} bytes", output.limit);
-                return Err(Error::TemplateLimit { line: 0, reason });
-            }
+            output.check()?;
             outcome.map_err(|error| describe(&error))
         })?;
-        String::from_utf8(output.bytes)
-            .map_err(|_| Error::TemplateFailed { line: 0, reason: "the output is not UTF-8".to_owned() })
+        output.into_text()
     }
 }
 
 /// Name under which the engine knows the template.
 const NAME: &str = "chat";
 
+/// What a rendering of `messages` with `size` bytes of text may cost: the fuel, the stack in bytes, the output in bytes.
+pub(crate) fn allowance(messages: usize, size: usize) -> (u64, usize, usize) {
+    let fuel = BASE_FUEL + FUEL_PER_MESSAGE * messages + size / (64 / PASSES);
+    let fuel = fuel.min(MAX_FUEL);
+    (fuel as u64, fuel * STACK_PER_FUEL, BASE_OUTPUT + OUTPUT_FACTOR * size)
+}
+
 /// An output that refuses to grow beyond its limit.
-struct Limited {
+pub(crate) struct Limited {
     bytes: Vec<u8>,
     limit: usize,
+}
+
+impl Limited {
+    pub(crate) fn new(limit: usize) -> Self {
+        Self { bytes: Vec::new(), limit }
+    }
+
+    /// Whether all that was written found room.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        if self.bytes.len() > self.limit {
+            let reason = format!("it wrote more than {} bytes", self.limit);
+            return Err(Error::TemplateLimit { line: 0, reason });
+        }
+        Ok(())
+    }
+
+    pub(crate) fn into_text(self) -> Result<String, Error> {
+        String::from_utf8(self.bytes)
+            .map_err(|_| Error::TemplateFailed { line: 0, reason: "the output is not UTF-8".to_owned() })
+    }
 }
 
 impl std::io::Write for Limited {
@@ -301,7 +323,7 @@ fn describe(error: &minijinja::Error) -> Error {
 }
 
 /// The beginning of what may be a whole document.
-fn clipped(text: &str) -> String {
+pub(crate) fn clipped(text: &str) -> String {
     const LIMIT: usize = 500;
     match text.char_indices().nth(LIMIT) {
         Some((end, _)) => format!("{}…", &text[..end]),

@@ -12,7 +12,22 @@ const MAX_ELIF: usize = 200;
 
 /// Checks every tag of `source`, with the rules by which the engine finds where tags end.
 pub(super) fn check(source: &str) -> Result<(), Error> {
-    let mut scanner = Scanner { source, at: 0 };
+    scan(source).map(drop)
+}
+
+/// Checks every tag, and that none multiplies: an engine that does not count what it makes would fill the memory with
+/// `'x' * 9999999999`, even while it compiles.
+pub(crate) fn check_without_product(source: &str) -> Result<(), Error> {
+    match scan(source)? {
+        Some(line) => Err(Error::TemplateLimit { line, reason: "products are not computed".to_owned() }),
+        None => Ok(()),
+    }
+}
+
+/// The line of the first tag that holds a product.
+fn scan(source: &str) -> Result<Option<usize>, Error> {
+    let mut scanner = Scanner { source, at: 0, multiplies: false };
+    let mut product = None;
     let mut elifs = 0;
     while let Some((line, kind)) = scanner.open() {
         let tokens = match kind {
@@ -30,13 +45,16 @@ pub(super) fn check(source: &str) -> Result<(), Error> {
         if elifs > MAX_ELIF {
             return Err(Error::TemplateSyntax { line, reason: format!("there are more than {MAX_ELIF} elif") });
         }
+        product = product.or(scanner.multiplies.then_some(line));
     }
-    Ok(())
+    Ok(product)
 }
 
 struct Scanner<'a> {
     source: &'a str,
     at: usize,
+    /// Whether a tag so far holds a product.
+    multiplies: bool,
 }
 
 impl<'a> Scanner<'a> {
@@ -96,6 +114,8 @@ impl<'a> Scanner<'a> {
             match rest[0] {
                 b'(' | b'[' | b'{' => open_brackets += 1,
                 b')' | b']' | b'}' => open_brackets -= 1,
+                // Powers are of numbers only, and end where those do.
+                b'*' => self.multiplies |= !(rest.starts_with(b"**") || bytes[..self.at].ends_with(b"*")),
                 _ => {}
             }
             tokens += usize::from(!rest[0].is_ascii_whitespace());
@@ -163,6 +183,8 @@ mod tests {
             let outcome = check(&source);
             assert_eq!(outcome.is_ok(), passes, "{:.60}: {outcome:?}", source);
         }
+        assert_eq!(scan("'*' * {{ '*' }}{# * #}{% raw %}{{ 1 * 1 }}{% endraw %}\n{% set x = 2 * y %}"), Ok(Some(2)));
+        assert_eq!(scan("'*' * {{ '*' }}{# * #}{{ f(2**3, **x) }}"), Ok(None));
         let line = check(&format!("\n\n{{{{ {many} }}}}")).unwrap_err();
         assert!(matches!(line, Error::TemplateSyntax { line: 3, .. }), "{line}");
     }

@@ -10,7 +10,7 @@ use crate::Error;
 const BASE: usize = 1 << 20;
 
 /// Runs `work` with room for `bytes` of nesting.
-pub(super) fn with_stack<T: Send>(bytes: usize, work: impl FnOnce() -> Result<T, Error> + Send) -> Result<T, Error> {
+pub(crate) fn with_stack<T: Send>(bytes: usize, work: impl FnOnce() -> Result<T, Error> + Send) -> Result<T, Error> {
     std::thread::scope(|scope| {
         let thread = std::thread::Builder::new().stack_size(BASE + bytes).spawn_scoped(scope, work);
         let thread = thread.map_err(|error| Error::TemplateFailed {
