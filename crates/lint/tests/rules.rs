@@ -4,10 +4,12 @@ mod made;
 
 use kinglet_lint::Severity::{Fault, Warning};
 use kinglet_lint::{Severity, rules};
-use made::{F32, Graph, I8, I32, I64, Made, broken, floats, group, integers};
+use made::graph::I64;
+use made::{F32, Graph, I8, I32, Made, broken, floats, group, integers};
 
 /// A rule, how bad a finding is, and what is done to the clean model.
-type Case = (&'static str, Severity, fn(&mut Made));
+type Case = (&'static str, Severity, Change);
+type Change = fn(&mut Made);
 
 const CASES: &[Case] = &[
     ("unreadable", Fault, |made| made.damage_model = true),
@@ -127,7 +129,7 @@ fn every_rule_has_a_case() {
 
 #[test]
 fn what_looks_like_a_breach_and_is_none_is_left_alone() {
-    let cases: &[(&str, fn(&mut Made))] = &[
+    let cases: &[(&str, Change)] = &[
         ("a cast from i64", |made| _ = operator(made, 53, &[&[4]], I64, &[4])),
         ("a view of i64", |made| _ = operator(made, 22, &[&[4]], I64, &[2, 2])),
         ("padding of the last axis", |made| pad(made, &[1, 2, 8], &[0, 0, 0, 0, 1, 1])),

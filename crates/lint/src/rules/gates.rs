@@ -12,8 +12,8 @@ use crate::subject::{Part, Site, Subject};
 
 /// Gate projections have one output per value head; no known model has more than this.
 const WIDTH_LIMIT: u32 = 64;
-/// Operators between a projection and the function that makes it a gate, with room to spare.
-const STEPS: usize = 48;
+/// Reads that are followed from a projection to the function that makes it a gate, with room to spare.
+const STEPS: usize = 64;
 
 /// `in_proj_a` and `in_proj_b` in int8.
 pub(super) const INT8_GATES: Rule = Rule {
@@ -59,17 +59,18 @@ fn gate(site: &Site<'_>, heads: &HashSet<u32>, relations: &Relations<'_>) -> Opt
     }
     let mut open: Vec<usize> = site.operator.outputs().collect();
     let mut seen: HashSet<usize> = HashSet::new();
+    let mut steps = 0..STEPS;
     while let Some(tensor) = open.pop() {
-        for (reader, _) in relations.readers(tensor).take(STEPS) {
+        for (reader, _) in relations.readers(tensor) {
+            steps.next()?;
             if reader.is(op::LOGISTIC) {
                 return Some((outputs, "a sigmoid"));
             }
             if reader.is(op::EXP) {
                 return Some((outputs, "an exponential"));
             }
-            let follows = reader.is_any(op::VIEWS) || reader.is_any(op::ELEMENTWISE);
-            if follows && seen.len() < STEPS && seen.insert(reader.node) {
-                open.extend(reader.operator.outputs());
+            if (reader.is_any(op::VIEWS) || reader.is_any(op::ELEMENTWISE)) && seen.insert(reader.node) {
+                open.extend(reader.operator.outputs().take(STEPS));
             }
         }
     }

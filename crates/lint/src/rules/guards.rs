@@ -9,6 +9,9 @@ use crate::report::Sink;
 use crate::states;
 use crate::subject::{Part, Site, Subject};
 
+/// Bytes of a constant that tokens are compared with: one value, or one for each token of the longest prefill.
+const CONSTANT_LIMIT: usize = 4096;
+
 const HINT: &str = "key the guard on positions: a row is valid if it is the first or its input_pos is above 0";
 
 /// The guard of the published files.
@@ -103,7 +106,7 @@ fn is_look_up(site: &Site<'_>, operand: usize) -> bool {
 /// The value that all elements of a small constant have.
 fn only_value(part: &Part<'_>, site: &Site<'_>, tensor: usize) -> Option<i64> {
     let tensor = site.tensor(tensor);
-    let data = part.model.data(tensor).filter(|data| data.len() <= 1 << 16)?;
+    let data = part.model.data(tensor).filter(|data| data.len() <= CONSTANT_LIMIT)?;
     let width = tensor.element.bits().filter(|bits| *bits >= 8)? as usize / 8;
     let first = data.get(..width)?;
     if data.chunks(width).any(|value| value != first) {

@@ -65,7 +65,7 @@ fn spelled(token: &Token, subject: &Subject<'_>) -> Option<String> {
     if let Some(text) = &token.text {
         return Some(text.clone());
     }
-    let texts: Option<Vec<&str>> = token.ids.iter().map(|id| subject.tokens().text(i64::from(*id))).collect();
+    let texts: Option<Vec<&str>> = token.ids.iter().take(8).map(|id| subject.tokens().text(i64::from(*id))).collect();
     texts.map(|texts| texts.concat())
 }
 

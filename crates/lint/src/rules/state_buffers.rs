@@ -60,11 +60,10 @@ fn decode<'s>(subject: &'s Subject<'_>) -> Option<(&'s Part<'s>, &'s Signature)>
 
 /// Reports what a signature and the declared names do not have in common.
 fn compare(part: &Part<'_>, signature: &Signature, declared: &[[&str; 2]], executor: Spot<'_>, sink: &mut Sink<'_>) {
-    let tensors = |tensors: &'_ [(String, usize)]| tensors.iter().map(|(name, _)| name.clone()).collect::<HashSet<_>>();
-    let (inputs, outputs) = (tensors(&signature.inputs), tensors(&signature.outputs));
+    let (inputs, outputs) = (names(&signature.inputs), names(&signature.outputs));
     for [input, output] in declared {
-        for (name, found, direction) in [(input, &inputs, "input"), (output, &outputs, "output")] {
-            if !found.contains(*name) {
+        for (name, found, direction) in [(*input, &inputs, "input"), (*output, &outputs, "output")] {
+            if !found.contains(name) {
                 sink.fault(executor, || {
                     let (name, key) = (crate::names::head(name), crate::names::head(&signature.key));
                     format!("state buffer `{name}` is declared, and no {direction} of `{key}`")
@@ -78,4 +77,8 @@ fn compare(part: &Part<'_>, signature: &Signature, declared: &[[&str; 2]], execu
             format!("`{}` goes in and comes out, and no state buffer is declared for it", crate::names::head(name))
         });
     }
+}
+
+fn names(tensors: &[(String, usize)]) -> HashSet<&str> {
+    tensors.iter().map(|(name, _)| name.as_str()).collect()
 }

@@ -15,6 +15,8 @@ const CUSTOM: i32 = 32;
 #[derive(Clone)]
 pub(crate) struct Graph {
     pub(crate) key: String,
+    /// More signatures that run the same subgraph.
+    pub(crate) aliases: Vec<String>,
     tensors: Vec<Tensor>,
     operators: Vec<Operator>,
     inputs: Vec<(String, usize)>,
@@ -52,8 +54,8 @@ pub(crate) fn integers(values: &[i32]) -> Vec<u8> {
 
 impl Graph {
     pub(crate) fn new(key: &str) -> Graph {
-        let (tensors, operators, inputs, outputs) = Default::default();
-        Graph { key: key.to_owned(), tensors, operators, inputs, outputs }
+        let (aliases, tensors, operators, inputs, outputs) = Default::default();
+        Graph { key: key.to_owned(), aliases, tensors, operators, inputs, outputs }
     }
 
     pub(crate) fn tensor(&mut self, name: &str, element: i8, shape: &[u32], data: Vec<u8>) -> usize {
@@ -88,6 +90,11 @@ impl Graph {
         let output = self.tensor("t", element, shape, Vec::new());
         self.operators.push(Operator { kind, inputs: inputs.to_vec(), outputs: vec![output] });
         output
+    }
+
+    /// An operator whose output is a tensor that is there already.
+    pub(crate) fn operator_into(&mut self, number: u32, inputs: &[usize], output: usize) {
+        self.operators.push(Operator { kind: Kind::Builtin(number), inputs: inputs.to_vec(), outputs: vec![output] });
     }
 
     pub(crate) fn find(&self, name: &str) -> usize {
@@ -160,13 +167,15 @@ pub(crate) fn model(graphs: &[Graph]) -> Vec<u8> {
                 .with(field("outputs", 2), ends(&graph.outputs))
                 .with(field("operators", 3), operators),
         );
-        signatures.push(
-            Table::new()
-                .with(field("inputs", 0), named(&graph.inputs))
-                .with(field("outputs", 1), named(&graph.outputs))
-                .with(field("signature_key", 2), graph.key.as_str())
-                .with(field("subgraph_index", 4), n as u32),
-        );
+        for key in std::iter::once(&graph.key).chain(&graph.aliases) {
+            signatures.push(
+                Table::new()
+                    .with(field("inputs", 0), named(&graph.inputs))
+                    .with(field("outputs", 1), named(&graph.outputs))
+                    .with(field("signature_key", 2), key.as_str())
+                    .with(field("subgraph_index", 4), n as u32),
+            );
+        }
     }
     let root = Table::new()
         .with(field("version", 0), 3u32)

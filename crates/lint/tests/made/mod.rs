@@ -12,7 +12,7 @@ use kinglet_flat::Field;
 use kinglet_flat::write::{Table, finish};
 use kinglet_lint::{Report, Severity};
 
-pub(crate) use graph::{F32, Graph, I8, I32, I64, floats, integers};
+pub(crate) use graph::{F32, Graph, I8, I32, floats, integers};
 use proto::{message, text, varint};
 
 /// Positions of the clean model's caches.
