@@ -94,6 +94,21 @@ impl Blob {
         !matches!(*self.owner, Owner::Owned(_))
     }
 
+    /// Lets the operating system take back the memory that these bytes of a mapped file are in. They can be read as
+    /// before, and come from its cache or the file again: who reads a file once, front to back, holds little of it so.
+    /// Bytes that are not of a mapped file stay as they are.
+    pub fn release(&self) {
+        #[cfg(unix)]
+        if let Owner::Mapped(map) = &*self.owner {
+            let dropped = memmap2::UncheckedAdvice::DontNeed;
+            // SAFETY: `Blob::map` made this mapping of a file, private and never written to, so a page that is dropped
+            // is filled with the same bytes at the next read; `range` lies inside it, as `slice` checked.
+            let advised = unsafe { map.unchecked_advise_range(dropped, self.range.start, self.range.len()) };
+            // A system that refuses keeps the pages: it was only advice.
+            let _ = advised;
+        }
+    }
+
     fn owner_bytes(&self) -> &[u8] {
         match &*self.owner {
             Owner::Mapped(map) => map,
@@ -163,6 +178,23 @@ mod tests {
         let inner = blob.slice(10..20).expect("inside");
         assert_eq!(&*inner.slice(2..4).expect("inside"), [12, 13]);
         assert!(inner.slice(0..11).is_none(), "a slice of a slice stays inside it");
+    }
+
+    #[test]
+    fn bytes_that_were_released_read_the_same() {
+        let path = std::env::temp_dir().join(format!("kinglet-blob-release-{}", std::process::id()));
+        let bytes: Vec<u8> = (0..100_000u32).map(|i| (i % 251) as u8).collect();
+        std::fs::write(&path, &bytes).expect("writable");
+        let blob = Blob::map(&path).expect("a file");
+        for range in [0..0, 0..100_000, 4095..4097, 99_999..100_000] {
+            assert!(*blob == bytes[..]);
+            blob.slice(range).expect("inside").release();
+        }
+        assert!(*blob == bytes[..]);
+        let owned = Blob::from_vec(vec![7; 9000]);
+        owned.release();
+        assert_eq!(*owned, [7; 9000]);
+        std::fs::remove_file(path).expect("ours");
     }
 
     #[test]

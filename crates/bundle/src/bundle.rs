@@ -4,7 +4,7 @@ use std::path::Path;
 
 use kinglet_blob::Blob;
 
-use crate::container::{Container, Version};
+use crate::container::{Header, Version};
 use crate::error::{Error, Inner};
 use crate::metadata::METADATA_LIMIT;
 use crate::section::{Item, Section, SectionKind};
@@ -24,8 +24,9 @@ use crate::{ExecutorMetadata, LlmMetadata, Result, tokenizer, wire};
 #[derive(Clone, Debug)]
 pub struct Bundle {
     name: String,
-    len: u64,
-    container: Container,
+    file: Blob,
+    header: Header,
+    sections: Vec<Section>,
 }
 
 /// The kind of tokenizer that a bundle carries.
@@ -48,8 +49,13 @@ impl Bundle {
 
     /// Checks the header of a bundle in memory; messages call it `name`.
     pub fn from_blob(blob: Blob, name: &str) -> Result<Bundle> {
-        let container = Container::parse(&blob).map_err(|inner| Error { file: name.to_owned(), inner })?;
-        Ok(Bundle { name: name.to_owned(), len: blob.len() as u64, container })
+        let header = Header::parse(&blob, blob.len() as u64).map_err(|inner| Error { file: name.to_owned(), inner })?;
+        let sections = header.entries.iter().enumerate().map(|(index, entry)| {
+            let range = entry.range.start as usize..entry.range.end as usize;
+            let data = blob.slice(range).expect("the header's ranges lie inside the file");
+            Section { index, kind: entry.kind, items: entry.items.clone(), range: entry.range.clone(), data }
+        });
+        Ok(Bundle { name: name.to_owned(), sections: sections.collect(), file: blob, header })
     }
 
     /// What messages call it.
@@ -59,22 +65,39 @@ impl Bundle {
 
     /// Length of the file in bytes.
     pub fn size_bytes(&self) -> u64 {
-        self.len
+        self.file.len() as u64
     }
 
     /// Version of the container.
     pub fn version(&self) -> Version {
-        self.container.version
+        self.header.version
     }
 
     /// What the writer said of the whole bundle.
     pub fn system_metadata(&self) -> &[Item] {
-        &self.container.system
+        &self.header.system
+    }
+
+    /// The first bytes of the file, up to the end of the header.
+    pub fn header_bytes(&self) -> &[u8] {
+        &self.file[..self.header.len as usize]
+    }
+
+    /// All bytes of the file.
+    pub fn file(&self) -> &Blob {
+        &self.file
+    }
+
+    /// Kinglet's own section, which other runtimes pass over: [`OWN_ITEM`](crate::OWN_ITEM) tells it, and holds the
+    /// version of its format.
+    pub fn own(&self) -> Option<&Section> {
+        let is_own = |s: &&Section| s.kind == SectionKind::GenericBinaryData && s.item(crate::OWN_ITEM).is_some();
+        self.sections().iter().find(is_own)
     }
 
     /// All sections in the order of the header, which need not be that of the file.
     pub fn sections(&self) -> &[Section] {
-        &self.container.sections
+        &self.sections
     }
 
     /// The section of a kind; for models and weights, that of a model type such as `prefill_decode`.

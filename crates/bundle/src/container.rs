@@ -1,37 +1,37 @@
-//! The container: the fixed header and its FlatBuffer go in, checked sections come out.
+//! The container: the fixed header and its FlatBuffer go in, the checked description of the sections comes out.
 
 use std::collections::HashSet;
 use std::fmt::{Display, Formatter};
+use std::ops::Range;
 
-use kinglet_blob::Blob;
 use kinglet_flat::{Field, Flat, Table};
 
 use crate::error::Inner;
-use crate::section::{Item, Section, SectionKind, Value, label};
+use crate::section::{Item, SectionKind, Value, label, model_type};
 
 /// Sections begin on multiples of this many bytes.
 pub const BLOCK: u64 = 16 * 1024;
 
 /// Bytes before the header's FlatBuffer.
-const FIXED: u64 = 32;
+pub(crate) const FIXED: u64 = 32;
 /// A header of some sections takes hundreds of bytes.
-const HEADER_LIMIT: u64 = 4 << 20;
+pub(crate) const HEADER_LIMIT: u64 = 4 << 20;
 const SECTION_LIMIT: usize = 4096;
 const ITEM_LIMIT: usize = 4096;
-const MAGIC: &[u8; 8] = b"LITERTLM";
+pub(crate) const MAGIC: &[u8; 8] = b"LITERTLM";
 
-const SYSTEM: Field = Field::new("system_metadata", 0);
-const SYSTEM_ENTRIES: Field = Field::new("entries", 0);
-const SECTIONS: Field = Field::new("section_metadata", 1);
-const SECTION_OBJECTS: Field = Field::new("objects", 0);
-const ITEMS: Field = Field::new("items", 0);
-const BEGIN: Field = Field::new("begin_offset", 1);
-const END: Field = Field::new("end_offset", 2);
-const DATA_TYPE: Field = Field::new("data_type", 3);
-const KEY: Field = Field::new("key", 0);
-const VALUE_TYPE: Field = Field::new("value_type", 1);
-const VALUE: Field = Field::new("value", 2);
-const INNER: Field = Field::new("value", 0);
+pub(crate) const SYSTEM: Field = Field::new("system_metadata", 0);
+pub(crate) const SYSTEM_ENTRIES: Field = Field::new("entries", 0);
+pub(crate) const SECTIONS: Field = Field::new("section_metadata", 1);
+pub(crate) const SECTION_OBJECTS: Field = Field::new("objects", 0);
+pub(crate) const ITEMS: Field = Field::new("items", 0);
+pub(crate) const BEGIN: Field = Field::new("begin_offset", 1);
+pub(crate) const END: Field = Field::new("end_offset", 2);
+pub(crate) const DATA_TYPE: Field = Field::new("data_type", 3);
+pub(crate) const KEY: Field = Field::new("key", 0);
+pub(crate) const VALUE_TYPE: Field = Field::new("value_type", 1);
+pub(crate) const VALUE: Field = Field::new("value", 2);
+pub(crate) const INNER: Field = Field::new("value", 0);
 
 /// Version of the container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -52,10 +52,25 @@ impl Display for Version {
 
 /// What the header of a bundle says.
 #[derive(Clone, Debug)]
-pub(crate) struct Container {
+pub(crate) struct Header {
     pub(crate) version: Version,
+    /// Bytes of the file that it takes, the first [`FIXED`] included.
+    pub(crate) len: u64,
     pub(crate) system: Vec<Item>,
-    pub(crate) sections: Vec<Section>,
+    pub(crate) entries: Vec<Entry>,
+    /// The first thing in it that [`Header`] does not hold.
+    pub(crate) foreign: Option<String>,
+}
+
+/// What the header says of a section.
+#[derive(Clone, Debug)]
+pub(crate) struct Entry {
+    pub(crate) kind: SectionKind,
+    pub(crate) items: Vec<Item>,
+    /// Bytes of the file.
+    pub(crate) range: Range<u64>,
+    /// Bytes of the file at which the two ends of `range` are stored.
+    pub(crate) stored_at: [u64; 2],
 }
 
 type Parsed<T> = Result<T, Inner>;
@@ -70,40 +85,75 @@ fn invalid(what: impl Into<String>, problem: impl Into<String>) -> Inner {
     Inner::Invalid { what: what.into(), problem: problem.into() }
 }
 
-impl Container {
-    pub(crate) fn parse(file: &Blob) -> Parsed<Container> {
-        let (version, header_end) = fixed_header(file)?;
-        let flat = Flat::new(&file[FIXED as usize..header_end as usize], "LiteRTLMMetaData");
+impl Header {
+    /// Checks the header of a file of `len` bytes that begins with `start`, which holds at least the header.
+    pub(crate) fn parse(start: &[u8], len: u64) -> Parsed<Header> {
+        let (version, end) = fixed_header(start, len)?;
+        let flat = Flat::new(&start[FIXED as usize..end as usize], "LiteRTLMMetaData");
         let root = flat.root()?;
+        let mut foreign = Foreign::default();
+        foreign.look(root, 2, "the root table")?;
         let system = match root.table(SYSTEM)? {
-            Some(system) => items(system, SYSTEM_ENTRIES)?,
+            Some(system) => {
+                foreign.look(system, 1, "the table of system metadata")?;
+                items(system, SYSTEM_ENTRIES, &mut foreign)?
+            }
             None => Vec::new(),
         };
-        let objects = root.required_table(SECTIONS)?.tables(SECTION_OBJECTS)?;
-        if objects.len() > SECTION_LIMIT {
-            return Err(invalid(
-                "header",
-                format!("expected at most {SECTION_LIMIT} sections, found {}", objects.len()),
-            ));
-        }
-        let sections = objects.iter().enumerate();
-        let sections: Vec<Section> =
-            sections.map(|(index, object)| section(index, object?, file, header_end)).collect::<Parsed<_>>()?;
-        check_overlaps(&sections)?;
-        check_duplicates(&sections)?;
-        Ok(Container { version, system, sections })
+        let sections = root.required_table(SECTIONS)?;
+        foreign.look(sections, 1, "the table of sections")?;
+        let objects = sections.tables(SECTION_OBJECTS)?;
+        check_count(objects.len() as usize)?;
+        let entries = objects.iter().enumerate();
+        let entries: Vec<Entry> =
+            entries.map(|(index, object)| entry(index, object?, end, len, &mut foreign)).collect::<Parsed<_>>()?;
+        check_overlaps(&entries)?;
+        check_duplicates(entries.iter().map(|entry| (entry.kind, &entry.items[..])))?;
+        Ok(Header { version, len: end, system, entries, foreign: foreign.0 })
     }
 }
 
+/// Fields that a later schema may have added to a table and that are looked for one by one.
+const SLOTS_AHEAD: u16 = 16;
+
+/// Finds what a header holds beyond the schema as this version knows it.
+#[derive(Default)]
+struct Foreign(Option<String>);
+
+impl Foreign {
+    fn look(&mut self, table: Table<'_>, known: u16, what: &str) -> Parsed<()> {
+        if table.slots() > known + SLOTS_AHEAD {
+            self.note(format!("{} fields of {what}", table.slots()));
+            return Ok(());
+        }
+        for slot in known..table.slots() {
+            if table.has(Field::new("", slot))? {
+                self.note(format!("field {slot} of {what}"));
+            }
+        }
+        Ok(())
+    }
+
+    fn note(&mut self, what: String) {
+        self.0.get_or_insert(what);
+    }
+}
+
+pub(crate) fn check_count(sections: usize) -> Parsed<()> {
+    if sections > SECTION_LIMIT {
+        return Err(invalid("header", format!("expected at most {SECTION_LIMIT} sections, found {sections}")));
+    }
+    Ok(())
+}
+
 /// The version, and where the header ends: a byte of the file after the first [`FIXED`].
-fn fixed_header(file: &[u8]) -> Parsed<(Version, u64)> {
-    let len = file.len() as u64;
+fn fixed_header(file: &[u8], len: u64) -> Parsed<(Version, u64)> {
     if !file.starts_with(MAGIC) {
         let start = &file[..file.len().min(MAGIC.len())];
         let found = if start.is_empty() { "an empty file".to_owned() } else { format!("`{}`", start.escape_ascii()) };
         return Err(Inner::NotABundle { found });
     }
-    if len < FIXED {
+    if len.min(file.len() as u64) < FIXED {
         return Err(Inner::Truncated { what: "header".to_owned(), end: FIXED, len });
     }
     let word = |at: usize| u32::from_le_bytes([file[at], file[at + 1], file[at + 2], file[at + 3]]);
@@ -116,13 +166,13 @@ fn fixed_header(file: &[u8]) -> Parsed<(Version, u64)> {
         let problem = format!("expected an end between {FIXED} and {HEADER_LIMIT}, found {header_end}");
         return Err(invalid("header", problem));
     }
-    if header_end > len {
+    if header_end > len.min(file.len() as u64) {
         return Err(Inner::Truncated { what: "header".to_owned(), end: header_end, len });
     }
     Ok((version, header_end))
 }
 
-fn section(index: usize, object: Table<'_>, file: &Blob, header_end: u64) -> Parsed<Section> {
+fn entry(index: usize, object: Table<'_>, header_end: u64, len: u64, foreign: &mut Foreign) -> Parsed<Entry> {
     let kind = SectionKind::from_number(object.scalar(DATA_TYPE, 0u8)?);
     let (begin, end) = (object.scalar(BEGIN, 0u64)?, object.scalar(END, 0u64)?);
     if end < begin {
@@ -134,15 +184,17 @@ fn section(index: usize, object: Table<'_>, file: &Blob, header_end: u64) -> Par
     if !begin.is_multiple_of(BLOCK) {
         return Err(invalid(label(index, kind), format!("begins at byte {begin}, expected a multiple of {BLOCK}")));
     }
-    let len = file.len() as u64;
     if end > len {
         return Err(Inner::Truncated { what: label(index, kind), end, len });
     }
-    let data = file.slice(begin as usize..end as usize).expect("begin <= end <= the length of the file");
-    Ok(Section { index, kind, items: items(object, ITEMS)?, range: begin..end, data })
+    foreign.look(object, 4, &label(index, kind))?;
+    // Both are stored: neither is the default, which lies inside the header.
+    let place = |field| Ok::<u64, Inner>(FIXED + object.place::<u64>(field)?.unwrap_or_default());
+    let stored_at = [place(BEGIN)?, place(END)?];
+    Ok(Entry { kind, items: items(object, ITEMS, foreign)?, range: begin..end, stored_at })
 }
 
-fn items(table: Table<'_>, field: Field) -> Parsed<Vec<Item>> {
+fn items(table: Table<'_>, field: Field, foreign: &mut Foreign) -> Parsed<Vec<Item>> {
     let pairs = table.tables(field)?;
     if pairs.len() > ITEM_LIMIT {
         let message = format!("expected at most {ITEM_LIMIT} items, found {}", pairs.len());
@@ -156,54 +208,61 @@ fn items(table: Table<'_>, field: Field) -> Parsed<Vec<Item>> {
         if !seen.insert(key) {
             return Err(pair.field_error(KEY, format!("found a second item `{key}`")).into());
         }
-        found.push(Item { key: key.to_owned(), value: value(pair)? });
+        foreign.look(pair, 3, &format!("item `{key}`"))?;
+        found.push(Item { key: key.to_owned(), value: value(pair, foreign)? });
     }
     Ok(found)
 }
 
-fn value(pair: Table<'_>) -> Parsed<Value> {
+fn value(pair: Table<'_>, foreign: &mut Foreign) -> Parsed<Value> {
     let kind = pair.scalar(VALUE_TYPE, 0u8)?;
     if kind == 0 {
         return Ok(Value::None);
     }
     let inner = pair.required_table(VALUE)?;
+    foreign.look(inner, 1, "a value")?;
     Ok(match kind {
-        1 => Value::Unsigned(inner.scalar(INNER, 0u8)?.into()),
-        2 => Value::Signed(inner.scalar(INNER, 0i8)?.into()),
-        3 => Value::Unsigned(inner.scalar(INNER, 0u16)?.into()),
-        4 => Value::Signed(inner.scalar(INNER, 0i16)?.into()),
-        5 => Value::Unsigned(inner.scalar(INNER, 0u32)?.into()),
-        6 => Value::Signed(inner.scalar(INNER, 0i32)?.into()),
-        7 => Value::Float(inner.scalar(INNER, 0f32)?),
+        1 => Value::U8(inner.scalar(INNER, 0)?),
+        2 => Value::I8(inner.scalar(INNER, 0)?),
+        3 => Value::U16(inner.scalar(INNER, 0)?),
+        4 => Value::I16(inner.scalar(INNER, 0)?),
+        5 => Value::U32(inner.scalar(INNER, 0)?),
+        6 => Value::I32(inner.scalar(INNER, 0)?),
+        7 => Value::F32(inner.scalar(INNER, 0.0)?),
         8 => Value::Bool(inner.scalar(INNER, false)?),
         9 => Value::Text(inner.string(INNER)?.unwrap_or("").to_owned()),
-        10 => Value::Unsigned(inner.scalar(INNER, 0u64)?),
-        11 => Value::Signed(inner.scalar(INNER, 0i64)?),
-        12 => Value::Double(inner.scalar(INNER, 0f64)?),
-        other => Value::Unknown(other),
+        10 => Value::U64(inner.scalar(INNER, 0)?),
+        11 => Value::I64(inner.scalar(INNER, 0)?),
+        12 => Value::F64(inner.scalar(INNER, 0.0)?),
+        other => {
+            foreign.note(format!("a value of type {other}"));
+            Value::Unknown(other)
+        }
     })
 }
 
-fn check_overlaps(sections: &[Section]) -> Parsed<()> {
-    let mut sorted: Vec<&Section> = sections.iter().filter(|s| !s.range.is_empty()).collect();
-    sorted.sort_by_key(|s| s.range.start);
+fn check_overlaps(entries: &[Entry]) -> Parsed<()> {
+    let label = |(index, entry): (usize, &Entry)| label(index, entry.kind);
+    let mut sorted: Vec<(usize, &Entry)> = entries.iter().enumerate().filter(|(_, e)| !e.range.is_empty()).collect();
+    sorted.sort_by_key(|(_, entry)| entry.range.start);
     for pair in sorted.windows(2) {
         let [first, second] = pair else { continue };
-        if first.range.end > second.range.start {
-            let problem =
-                format!("begins at byte {}, before {} ends at {}", second.range.start, first.label(), first.range.end);
-            return Err(invalid(second.label(), problem));
+        let (end, begin) = (first.1.range.end, second.1.range.start);
+        if end > begin {
+            let problem = format!("begins at byte {begin}, before {} ends at {end}", label(*first));
+            return Err(invalid(label(*second), problem));
         }
     }
     Ok(())
 }
 
-fn check_duplicates(sections: &[Section]) -> Parsed<()> {
+pub(crate) fn check_duplicates<'a>(sections: impl Iterator<Item = (SectionKind, &'a [Item])>) -> Parsed<()> {
     let mut seen = HashSet::new();
-    for section in sections.iter().filter(|s| s.kind.is_unique()) {
-        if !seen.insert((section.kind, section.model_type())) {
-            let model_type = section.model_type().map(|t| format!(" with model_type `{t}`")).unwrap_or_default();
-            return Err(invalid(section.label(), format!("is the second of its kind{model_type}")));
+    for (index, (kind, items)) in sections.enumerate().filter(|(_, (kind, _))| kind.is_unique()) {
+        let model_type = model_type(items);
+        if !seen.insert((kind, model_type)) {
+            let model_type = model_type.map(|t| format!(" with model_type `{t}`")).unwrap_or_default();
+            return Err(invalid(label(index, kind), format!("is the second of its kind{model_type}")));
         }
     }
     Ok(())

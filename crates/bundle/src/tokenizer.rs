@@ -1,6 +1,6 @@
-//! The compressed tokenizer: a size and a zlib stream go in, exactly that many bytes come out.
+//! The compressed tokenizer: a size and a zlib stream go in, exactly that many bytes come out, and back.
 
-use std::io::Read;
+use std::io::{Read, Write};
 
 /// Most bytes that a tokenizer may unpack to: thirteen times the largest known one.
 pub const TOKENIZER_LIMIT: u64 = 256 << 20;
@@ -38,17 +38,26 @@ pub(crate) fn inflate(section: &[u8]) -> Result<Vec<u8>, String> {
     Ok(unpacked)
 }
 
+/// The compression of the official writer: a third of the time of the best, for a hundredth more bytes.
+const LEVEL: u32 = 6;
+
+/// The section of a tokenizer: what is unpacked from it is `json`, byte for byte. One text gives one section, on every
+/// machine.
+pub(crate) fn deflate(json: &[u8]) -> Vec<u8> {
+    let size = (json.len() as u64).to_le_bytes().to_vec();
+    let mut encoder = flate2::write::ZlibEncoder::new(size, flate2::Compression::new(LEVEL));
+    encoder.write_all(json).expect("a vector takes all bytes");
+    encoder.finish().expect("a vector takes all bytes")
+}
+
 #[cfg(test)]
 mod tests {
-    use std::io::Write;
-
     use super::*;
 
     fn section(stated: u64, text: &[u8]) -> Vec<u8> {
-        let mut encoder =
-            flate2::write::ZlibEncoder::new(stated.to_le_bytes().to_vec(), flate2::Compression::default());
-        encoder.write_all(text).expect("memory");
-        encoder.finish().expect("memory")
+        let mut section = deflate(text);
+        section[..8].copy_from_slice(&stated.to_le_bytes());
+        section
     }
 
     #[test]

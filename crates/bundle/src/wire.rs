@@ -1,5 +1,9 @@
-//! The protocol-buffer encoding: bytes go in, numbered fields come out; fields that nobody asked for are kept as they
-//! were written.
+//! The protocol-buffer encoding: bytes go in, numbered fields come out, and back; fields that nobody asked for are kept
+//! as they were written.
+
+mod encode;
+
+pub(crate) use encode::{Encode, Encoder, replace};
 
 /// A fault in a protocol buffer: the field, the byte of the section, the problem.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

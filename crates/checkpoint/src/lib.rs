@@ -94,6 +94,11 @@ impl Checkpoint {
         self.shards.tensor(name).map_err(|error| self.files.locate(error))
     }
 
+    /// The names of the files that hold the tensors, sorted.
+    pub fn weight_files(&self) -> &[String] {
+        self.shards.files()
+    }
+
     /// A file of the checkpoint; `None` when there is none of that name.
     ///
     /// # Errors

@@ -118,18 +118,20 @@ struct Entry {
 pub(crate) struct Shards {
     /// The file that says which tensors there are.
     listed_in: String,
+    /// The files that hold weights.
+    files: Vec<String>,
     tensors: BTreeMap<String, Entry>,
 }
 
 impl Shards {
     pub(crate) fn open(files: &Files) -> Result<Shards> {
         let listing = Listing::read(files)?;
-        let names: Vec<&String> = listing.shards.keys().collect();
-        let mut shards = Shards { listed_in: listing.listed_in, tensors: BTreeMap::new() };
+        let names = listing.shards.keys().cloned().collect();
+        let mut shards = Shards { listed_in: listing.listed_in, files: names, tensors: BTreeMap::new() };
         for (i, (name, listed)) in listing.shards.iter().enumerate() {
             for (tensor, entry) in read_shard(name, i, &files.required(name)?)? {
                 if let Some(other) = shards.tensors.get(&tensor) {
-                    let found = format!("it in {} too", names[other.shard]);
+                    let found = format!("it in {} too", shards.files[other.shard]);
                     return Err(Error::invalid(name, &tensor, "a tensor in one shard", found));
                 }
                 shards.tensors.insert(tensor, entry);
@@ -144,6 +146,10 @@ impl Shards {
 
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> + Clone {
         self.tensors.keys().map(String::as_str)
+    }
+
+    pub(crate) fn files(&self) -> &[String] {
+        &self.files
     }
 
     pub(crate) fn tensor(&self, name: &str) -> Result<Tensor> {

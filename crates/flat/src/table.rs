@@ -74,6 +74,16 @@ impl<'f> Table<'f> {
         self.trail.field(field.name).error(at, Problem::Value(message.into()))
     }
 
+    /// Slots of its vtable: fields from this slot on are not stored.
+    pub fn slots(&self) -> u16 {
+        self.slots
+    }
+
+    /// The byte of the buffer at which the number in `field` lies, `None` where it is not stored.
+    pub fn place<S: Scalar>(&self, field: Field) -> Result<Option<u64>> {
+        self.locate(field, S::SIZE)
+    }
+
     /// Whether the field is stored.
     pub fn has(&self, field: Field) -> Result<bool> {
         Ok(self.locate(field, 0)?.is_some())

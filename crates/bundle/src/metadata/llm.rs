@@ -24,7 +24,7 @@ pub struct LlmMetadata {
     /// Parts of an answer that are not shown as its text, such as thoughts.
     pub channels: Vec<Channel>,
     /// Tokens that must never be sampled.
-    pub suppress_tokens: Vec<i32>,
+    pub suppress_tokens: Option<TokenIds>,
     /// What caches are filled with at the start.
     pub kv_cache_init_value: Option<i64>,
     /// Whether the model can think aloud.
@@ -50,11 +50,7 @@ impl Message for LlmMetadata {
             6 => field.message("llm_model_type", self.model_type.get_or_insert_default())?,
             7 => self.jinja_prompt_template = Some(field.text("jinja_prompt_template")?),
             8 => field.push("channels", &mut self.channels)?,
-            9 => {
-                let mut tokens = TokenIds { ids: std::mem::take(&mut self.suppress_tokens), ..TokenIds::default() };
-                field.message("suppress_tokens", &mut tokens)?;
-                self.suppress_tokens = tokens.ids;
-            }
+            9 => field.message("suppress_tokens", self.suppress_tokens.get_or_insert_default())?,
             10 => self.kv_cache_init_value = Some(field.int64("kv_cache_init_value")?),
             11 => self.supports_thinking = Some(field.bool("supports_thinking")?),
             12 => self.supports_function_calling = Some(field.bool("supports_function_calling")?),
@@ -77,19 +73,37 @@ pub struct Token {
     pub ids: Vec<i32>,
     /// The text, to be looked up in the tokenizer.
     pub text: Option<String>,
+    /// Fields beside the ids that this version does not know.
+    pub ids_unknown: Unknown,
     /// Fields that this version does not know.
     pub unknown: Unknown,
+}
+
+impl Token {
+    /// A token by its id.
+    pub fn from_id(id: i32) -> Token {
+        Token { ids: vec![id], ..Token::default() }
+    }
+
+    /// A token by its text.
+    pub fn from_text(text: impl Into<String>) -> Token {
+        Token { text: Some(text.into()), ..Token::default() }
+    }
 }
 
 impl Message for Token {
     fn field(&mut self, field: Field<'_>) -> Result<bool, Fault> {
         match field.number {
             1 => {
-                let mut tokens = TokenIds { ids: std::mem::take(&mut self.ids), ..TokenIds::default() };
+                let (ids, unknown) = (std::mem::take(&mut self.ids), std::mem::take(&mut self.ids_unknown));
+                let mut tokens = TokenIds { ids, unknown };
                 field.message("token_ids", &mut tokens)?;
-                (self.ids, self.text) = (tokens.ids, None);
+                (self.ids, self.ids_unknown, self.text) = (tokens.ids, tokens.unknown, None);
             }
-            2 => (self.ids, self.text) = (Vec::new(), Some(field.text("token_str")?)),
+            2 => {
+                (self.ids, self.ids_unknown) = Default::default();
+                self.text = Some(field.text("token_str")?);
+            }
             _ => return Ok(false),
         }
         Ok(true)
@@ -100,10 +114,13 @@ impl Message for Token {
     }
 }
 
-#[derive(Default)]
-struct TokenIds {
-    ids: Vec<i32>,
-    unknown: Unknown,
+/// Ids of tokens.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct TokenIds {
+    /// The ids.
+    pub ids: Vec<i32>,
+    /// Fields that this version does not know.
+    pub unknown: Unknown,
 }
 
 impl Message for TokenIds {

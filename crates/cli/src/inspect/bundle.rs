@@ -68,14 +68,8 @@ fn said(bundle: &Bundle) -> anyhow::Result<serde_json::Value> {
 
 fn items(items: &[Item]) -> serde_json::Value {
     let value = |value: &Value| match value {
-        Value::Text(text) => json!(text),
-        Value::Bool(value) => json!(value),
-        Value::Unsigned(value) => json!(value),
-        Value::Signed(value) => json!(value),
-        Value::Float(value) => json!(value),
-        Value::Double(value) => json!(value),
-        Value::None => serde_json::Value::Null,
-        other => json!(other.to_string()),
+        Value::Unknown(_) => json!(value.to_string()),
+        known => json!(known),
     };
     items.iter().map(|item| (item.key.clone(), value(&item.value))).collect::<Map<_, _>>().into()
 }
