@@ -18,12 +18,27 @@ const EDGES: &[(&str, &[&str])] = &[
     ("checkpoint", &["blob"]),
     ("model", &["blob", "bundle", "checkpoint", "tflite"]),
     ("engine", &["model", "kernels", "pool"]),
+    ("convert", &["blob", "bundle", "checkpoint", "model", "tflite"]),
+    ("lint", &["bundle", "flat", "tflite"]),
     ("chat", &["engine", "model", "text"]),
     ("cli", &ALL),
     ("xtask", &[]),
 ];
-const ALL: [&str; 11] =
-    ["blob", "flat", "kernels", "pool", "text", "tflite", "bundle", "checkpoint", "model", "engine", "chat"];
+const ALL: [&str; 13] = [
+    "blob",
+    "flat",
+    "kernels",
+    "pool",
+    "text",
+    "tflite",
+    "bundle",
+    "checkpoint",
+    "model",
+    "engine",
+    "chat",
+    "convert",
+    "lint",
+];
 /// Crates that use nobody else's either.
 const ALONE: &[&str] = &["kernels", "pool"];
 

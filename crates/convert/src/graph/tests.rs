@@ -1,0 +1,1 @@
+//! Graphs are built, bound and compared.
