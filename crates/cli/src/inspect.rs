@@ -3,6 +3,7 @@
 mod bundle;
 mod checkpoint;
 mod findings;
+mod lint;
 mod text;
 
 use std::io::{self, Write};
@@ -37,12 +38,18 @@ pub(crate) struct InspectOptions {
     /// Also show what the writer said of the model
     #[arg(long)]
     metadata: bool,
+    /// Check a bundle instead: rules of the format, of GPUs and of memory, and the known faults of published files
+    #[arg(long, conflicts_with_all = ["tensors", "metadata", "template", "ctx"])]
+    lint: bool,
     /// Positions that the memory is computed for [default: 4096, or what the model can do if less]
     #[arg(short, long, value_name = "N", value_parser = options::parse_count)]
     ctx: Option<usize>,
 }
 
 pub(crate) fn run(options: &InspectOptions, terminal: &Terminal) -> anyhow::Result<ExitCode> {
+    if options.lint {
+        return lint::run(options.path.as_deref(), options.json);
+    }
     let findings = inspect(options)?;
     let mut out = io::stdout().lock();
     if options.json {
