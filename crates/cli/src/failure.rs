@@ -15,6 +15,7 @@ Exit codes:
   4    a file is damaged or contradicts itself
   5    a file is of a format or family that this program does not run
   6    the context or the prompt does not fit
+  7    a file cannot be written: there is one of that name, or the disk is full
   130  interrupted";
 
 /// What kind of error it is; the numbers are the exit codes.
@@ -26,6 +27,7 @@ pub(crate) enum Class {
     Damaged = 4,
     Unsupported = 5,
     DoesNotFit = 6,
+    NoRoom = 7,
 }
 
 /// An error that the program itself finds.
@@ -78,6 +80,9 @@ fn judge(cause: &(dyn std::error::Error + 'static)) -> Option<(Class, Option<Str
     if let Some(failure) = cause.downcast_ref::<Failure>() {
         return Some((failure.class, failure.hint.clone()));
     }
+    if let Some(error) = cause.downcast_ref::<kinglet_convert::Error>() {
+        return Some((of_convert(error.kind()), error.hint()));
+    }
     if let Some(error) = cause.downcast_ref::<kinglet_chat::Error>() {
         return Some((of_chat(error), error.hint()));
     }
@@ -103,12 +108,25 @@ fn of_model(kind: ModelErrorKind) -> Class {
     }
 }
 
+fn of_convert(kind: kinglet_convert::ErrorKind) -> Class {
+    use kinglet_convert::ErrorKind::*;
+    match kind {
+        Option => Class::Usage,
+        Io => Class::NotFound,
+        Exists | Full => Class::NoRoom,
+        Invalid => Class::Damaged,
+        Unsupported => Class::Unsupported,
+        _ => Class::Other,
+    }
+}
+
 fn of_bundle(kind: kinglet_bundle::ErrorKind) -> Class {
     use kinglet_bundle::ErrorKind::*;
     match kind {
         Io => Class::NotFound,
         Truncated | Invalid => Class::Damaged,
         NotABundle | Absent | Unsupported => Class::Unsupported,
+        Exists | Full => Class::NoRoom,
         _ => Class::Other,
     }
 }

@@ -1,11 +1,12 @@
 //! The program `kinglet`: arguments go in, text and an exit code come out; what another front-end would need too is in
 //! the crates below.
 //!
-//! Rooms, in reading order: one file per command (`run`, `chat`, `tokenize`, `inspect`, `doctor`), `options` (what was
+//! Rooms, in reading order: one file per command (`run`, `chat`, `convert`, `tokenize`, `inspect`, `doctor`), `options` (what was
 //! typed), `settings` (what was decided), `load` (from a path to a model that fits), `turn` (one reply), `repl` (many),
 //! `failure` (errors and exit codes), `machine` and `terminal` (the world outside).
 
 mod chat;
+mod convert;
 mod demo;
 mod doctor;
 mod editor;
@@ -50,6 +51,7 @@ enum Command {
     Run(Box<run::RunOptions>),
     Chat(Box<chat::ChatOptions>),
     Tokenize(tokenize::TokenizeOptions),
+    Convert(Box<convert::ConvertOptions>),
     Inspect(inspect::InspectOptions),
     Doctor(doctor::DoctorOptions),
 }
@@ -68,6 +70,7 @@ fn main() -> ExitCode {
         Command::Run(options) => run::run(options, &terminal),
         Command::Chat(options) => chat::run(options, &terminal),
         Command::Tokenize(options) => tokenize::run(options, &terminal),
+        Command::Convert(options) => convert::run(options, &terminal),
         Command::Inspect(options) => inspect::run(options, &terminal),
         Command::Doctor(options) => doctor::run(options),
     };

@@ -96,7 +96,8 @@ pub(crate) fn parse_count(text: &str) -> Result<usize, String> {
     }
 }
 
-fn parse_threads(text: &str) -> Result<usize, String> {
+/// Reads a number of threads.
+pub(crate) fn parse_threads(text: &str) -> Result<usize, String> {
     match parse_count(text)? {
         count if count > 1024 => Err("must be at most 1024".to_owned()),
         count => Ok(count),

@@ -47,6 +47,9 @@ impl Engine {
             step.normalize(&s.x, &layer.mlp_norm, &mut s.normed);
             step.mlp(&layer.mlp, s);
             kernels.add(&mut s.x[..t * hidden], &s.delta[..t * hidden]);
+            if self.releases_weights {
+                layer.release();
+            }
         }
         session.position += t;
         let (first, out) = match want {

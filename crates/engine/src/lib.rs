@@ -48,12 +48,21 @@ pub struct Options {
     pub activations: Activations,
     /// Most tokens that one pass over the weights carries, `1..=`[`MAX_CHUNK`]. Does not change a bit of the result.
     pub chunk: usize,
+    /// Whether the memory that a layer's mapped weights are in is given back once the layer is done: little of a file is
+    /// resident then, and every pass reads all of it again.
+    pub releases_weights: bool,
 }
 
 impl Options {
     /// The fastest kernels of this CPU and the default rounding.
     pub fn new(threads: usize) -> Options {
-        Options { threads, kernels: kinglet_kernels::best(), activations: Activations::default(), chunk: MAX_CHUNK }
+        Options {
+            threads,
+            kernels: kinglet_kernels::best(),
+            activations: Activations::default(),
+            chunk: MAX_CHUNK,
+            releases_weights: false,
+        }
     }
 }
 
@@ -76,6 +85,7 @@ pub struct Engine {
     pool: Pool,
     activations: Activations,
     chunk: usize,
+    releases_weights: bool,
     scratch: Scratch,
 }
 
@@ -89,6 +99,7 @@ impl Engine {
             activations: options.activations.clone(),
             scratch: Scratch::new(&plan, chunk),
             chunk,
+            releases_weights: options.releases_weights,
             plan,
             weights,
         }

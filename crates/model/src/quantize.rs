@@ -42,7 +42,8 @@ fn convert(matrix: &Matrix, first: usize, values: &mut [u8], scales: &mut [f32],
                 let mut row = vec![0.0f32; columns];
                 for (r, (out, scale)) in values.chunks_exact_mut(columns).zip(scales).enumerate() {
                     matrix.read_row(first + i * share + r, &mut row);
-                    *scale = quantize_row(&row, out);
+                    *scale = row_scale(&row);
+                    quantize_row(&row, *scale, out);
                 }
             };
             if threads <= 1 { work() } else { drop(scope.spawn(work)) }
@@ -54,20 +55,21 @@ fn convert(matrix: &Matrix, first: usize, values: &mut [u8], scales: &mut [f32],
 /// platform's own rounding is a call on processors without the instruction.
 const ROUND: f32 = 12_582_912.0;
 
-/// Writes the row's integers and returns its scale, which is not finite when a value is not.
-fn quantize_row(row: &[f32], out: &mut [u8]) -> f32 {
+/// The scale of a row, NaN when one of its values is not finite.
+pub fn row_scale(row: &[f32]) -> f32 {
     // The magnitude's bits order like the magnitude, infinities and NaN above all numbers.
     let largest = row.iter().fold(0u32, |m, w| m.max(w.to_bits() & 0x7fff_ffff));
     let scale = f32::from_bits(largest) / 127.0;
-    if !scale.is_finite() {
-        return f32::NAN;
-    }
+    if scale.is_finite() { scale } else { f32::NAN }
+}
+
+/// Writes the row's integers, as two's complement; `scale` is its [`row_scale`]. A row of zeros leaves `out` as it is.
+pub fn quantize_row(row: &[f32], scale: f32, out: &mut [u8]) {
     if scale > 0.0 {
         for (o, w) in out.iter_mut().zip(row) {
             *o = (w / scale + ROUND).to_bits() as u8;
         }
     }
-    scale
 }
 
 #[cfg(test)]

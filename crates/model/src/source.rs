@@ -75,7 +75,14 @@ impl Source {
             return Err(Error::unsupported(what, None));
         }
         refuse_other_formats(path)?;
-        let bundle = Bundle::open(path).map_err(Error::bundle)?;
+        Source::of_bundle(Bundle::open(path).map_err(Error::bundle)?)
+    }
+
+    /// Recognises a bundle.
+    ///
+    /// # Errors
+    /// A damaged graph, or one of another family.
+    pub fn of_bundle(bundle: Bundle) -> Result<Source> {
         let bound = qwen35::graph::bind(&bundle)?;
         Ok(Source {
             plan: Arc::new(bound.plan.clone()),

@@ -132,6 +132,12 @@ impl Matrix {
         }
     }
 
+    /// Lets the operating system take back the memory that the values of a mapped file are in; they can be read as
+    /// before.
+    pub fn release(&self) {
+        self.data.release();
+    }
+
     /// Bytes in a mapped file, and bytes in memory of our own.
     pub fn footprint(&self) -> Footprint {
         let scales = 4 * self.scales.len() as u64;
@@ -243,6 +249,18 @@ pub struct Weights {
     pub final_norm: Vec<f32>,
     /// `[vocab, hidden]`; absent where the embedding serves.
     pub head: Option<Matrix>,
+}
+
+impl Layer {
+    /// Lets the operating system take back the memory that the matrices of a mapped file are in.
+    pub fn release(&self) {
+        let mixer = match &self.mixer {
+            MixerWeights::Attention(w) => [&w.query, &w.key, &w.value, &w.output],
+            MixerWeights::Delta(w) => [&w.qkv, &w.z, &w.a, &w.output],
+        };
+        let mlp = [&self.mlp.gate, &self.mlp.up, &self.mlp.down];
+        mixer.into_iter().chain(mlp).for_each(Matrix::release);
+    }
 }
 
 impl Weights {

@@ -18,7 +18,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("checkpoint", &["blob"]),
     ("model", &["blob", "bundle", "checkpoint", "tflite"]),
     ("engine", &["model", "kernels", "pool"]),
-    ("convert", &["blob", "bundle", "checkpoint", "model", "tflite"]),
+    ("convert", &["blob", "bundle", "checkpoint", "model", "text", "tflite"]),
     ("lint", &["bundle", "flat", "tflite"]),
     ("chat", &["engine", "model", "text"]),
     ("cli", &ALL),

@@ -37,9 +37,20 @@ impl Output {
         Ok(Output { target: target.to_owned(), temporary, replaces: replace, file, is_done: false })
     }
 
-    /// Says how many bytes will come in all, for the message where they find no room.
-    pub fn expect(&mut self, needed: u64) {
+    /// Says how many bytes will come in all, for the message where they find no room, and gives the file that length:
+    /// what has not come yet reads as zeros.
+    ///
+    /// # Errors
+    /// The file cannot be so long.
+    pub fn expect(&mut self, needed: u64) -> Result<()> {
         self.file.get_mut().needed = Some(needed);
+        let lengthened = self.file.get_ref().to.set_len(needed);
+        lengthened.map_err(|error| self.error(self.file.get_ref().tell(error)))
+    }
+
+    /// Where the bytes are until [`commit`](Output::commit); those that were flushed can be read there.
+    pub fn temporary(&self) -> &Path {
+        &self.temporary
     }
 
     /// What the file will be called.

@@ -218,7 +218,8 @@ pub(crate) fn assets(checkpoint: &Checkpoint) -> Result<Assets> {
         template,
         stops: ids.into_iter().map(Stop::Id).collect(),
         sampling: SamplingAdvice {
-            temperature: number("temperature"),
+            // Temperature 0 is greedy, which is what a model wants that was made not to be sampled from.
+            temperature: if generation["do_sample"] == false { Some(0.0) } else { number("temperature") },
             top_k: generation["top_k"].as_u64().map(|k| k as usize),
             top_p: number("top_p"),
             min_p: number("min_p"),
