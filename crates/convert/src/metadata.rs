@@ -41,7 +41,8 @@ fn sampler(advice: &SamplingAdvice) -> Sampler {
             temperature,
             ..Sampler::default()
         },
-        _ => Sampler { kind: SamplerKind::Greedy, k: 1, ..Sampler::default() },
+        // Greedy has a kind of its own, which the runtime as of 0.18.1 refuses to run; one candidate comes to the same.
+        _ => Sampler { kind: SamplerKind::TopP, k: 1, p: 1.0, temperature: 1.0, ..Sampler::default() },
     }
 }
 
