@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
-use crate::{cross, process, regen, tidy};
+use crate::{cross, official, process, regen, tidy};
 
 /// A step's remark, shown again at the end.
 type Remark = Option<String>;
@@ -24,6 +24,7 @@ const STEPS: &[Step] = &[
     ("clippy", |root| cargo(root, &["clippy", "--locked", "--workspace", "--all-targets", "--", "-D", "warnings"])),
     ("doc", document),
     ("test", test),
+    ("official", official::run),
     ("cross", |root| cross::run(root).map(|outcome| Some(outcome.to_string()))),
 ];
 

@@ -1,8 +1,9 @@
-//! Development commands: `cargo xtask ci`, `tidy`, `regen` and `cross`; nothing here ships.
+//! Development commands: `cargo xtask ci`, `tidy`, `regen`, `official` and `cross`; nothing here ships.
 
 mod ci;
 mod cross;
 mod metadata;
+mod official;
 mod process;
 mod regen;
 mod tidy;
@@ -16,6 +17,7 @@ usage: cargo xtask <command>
   ci                everything that a change must pass, in order; stops at the first failure
   tidy              the rules that no compiler checks
   regen [--check]   rewrite the generated files, or fail if one of them is out of date
+  official          bundles of ours in the official runtime, from the package registry
   cross             tests on aarch64 under qemu, on three processors
 ";
 
@@ -28,6 +30,7 @@ fn main() -> ExitCode {
         ["tidy"] => tidy::run(&root),
         ["regen"] => regen::write(&root),
         ["regen", "--check"] => regen::check(&root),
+        ["official"] => official::run(&root).map(drop),
         ["cross"] => cross::run(&root).map(|outcome| println!("cross: {outcome}")),
         ["help" | "--help" | "-h"] => {
             print!("{HELP}");

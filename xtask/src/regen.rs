@@ -2,6 +2,7 @@
 //! date; it never touches a file that is written by hand.
 
 mod crates;
+mod demo_lock;
 
 use std::path::Path;
 
@@ -10,7 +11,7 @@ use anyhow::{Context, Result, bail};
 /// A path from the root and what writes its content.
 type Generated = (&'static str, fn(&Path) -> Result<String>);
 
-const FILES: &[Generated] = &[("CRATES.md", crates::generate)];
+const FILES: &[Generated] = &[("CRATES.md", crates::generate), ("models/demo/demo.lock.json", demo_lock::generate)];
 
 /// Rewrites all generated files.
 pub(crate) fn write(root: &Path) -> Result<()> {

@@ -42,6 +42,7 @@ const REASONS: &[(&str, &str)] = &[
     ),
     ("serde", "Typed reading of JSON."),
     ("serde_json", "JSON. The order of keys is kept, because it reaches prompts through templates."),
+    ("sha2", "SHA-256 of sections, files and inputs, with the instructions that processors have for it."),
     ("thiserror", "The libraries' error types, without their boilerplate."),
     (
         "tokenizers",
