@@ -103,7 +103,7 @@ impl Header {
         let sections = root.required_table(SECTIONS)?;
         foreign.look(sections, 1, "the table of sections")?;
         let objects = sections.tables(SECTION_OBJECTS)?;
-        check_count(objects.len() as usize)?;
+        check_count(objects.len())?;
         let entries = objects.iter().enumerate();
         let entries: Vec<Entry> =
             entries.map(|(index, object)| entry(index, object?, end, len, &mut foreign)).collect::<Parsed<_>>()?;

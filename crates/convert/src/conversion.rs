@@ -105,7 +105,8 @@ impl Conversion {
     /// cannot be rendered or the ladder cannot be built.
     pub fn open(source: Source, request: &Request) -> Result<Conversion> {
         let Some(checkpoint) = source.checkpoint() else {
-            let problem = "this is a .litertlm bundle already, expected the directory of a checkpoint";
+            let name = source.bundle().map_or_else(String::new, |bundle| format!("{}: ", bundle.name()));
+            let problem = format!("{name}this is a .litertlm bundle already, expected the directory of a checkpoint");
             return Err(Error::unsupported(problem, Some("kinglet unpack, pack, set and diff work on bundles")));
         };
         let files = inputs::open(checkpoint)?;
@@ -183,7 +184,7 @@ impl Conversion {
         writer.add(BundlePart::producer(SectionKind::GenericBinaryData, own_items(), own_len, |_| Ok(())));
         let outlined = |part: &BundlePart<'_>| Outlined { kind: part.kind.to_string(), size_bytes: part.size_bytes() };
         let total = writer.size_bytes("the bundle")?;
-        Ok((writer.parts_mut().iter().map(|part| outlined(part)).collect(), total))
+        Ok((writer.parts_mut().iter().map(outlined).collect(), total))
     }
 
     /// Bytes of memory that the conversion holds beside mapped files.

@@ -4,7 +4,7 @@
 #[derive(Debug, thiserror::Error)]
 #[error("{inner}")]
 pub struct Error {
-    inner: Inner,
+    inner: Box<Inner>,
 }
 
 /// The class of an [`Error`].
@@ -44,7 +44,7 @@ enum Inner {
     #[error("tokenizer.json: {0}")]
     Tokenizer(kinglet_text::Error),
     #[error("{0}")]
-    Template(Box<kinglet_text::proof::Refusal>),
+    Template(kinglet_text::proof::Refusal),
     #[error("interrupted")]
     Interrupted,
     #[error("the new bundle does not run: {0}")]
@@ -83,7 +83,7 @@ impl Error {
     pub fn kind(&self) -> ErrorKind {
         use kinglet_bundle::ErrorKind as B;
         use kinglet_model::ErrorKind as M;
-        match &self.inner {
+        match &*self.inner {
             Inner::Option(_) => ErrorKind::Option,
             Inner::Unsupported { .. } => ErrorKind::Unsupported,
             Inner::Invalid { .. } | Inner::Tokenizer(_) | Inner::Template(_) => ErrorKind::Invalid,
@@ -106,7 +106,7 @@ impl Error {
 
     /// What the user can do about it, where that is known.
     pub fn hint(&self) -> Option<String> {
-        match &self.inner {
+        match &*self.inner {
             Inner::Unsupported { hint, .. } => hint.clone(),
             Inner::Model(error) => error.hint(),
             Inner::Bundle(error) => error.hint(),
@@ -119,7 +119,7 @@ impl Error {
 
 impl From<Inner> for Error {
     fn from(inner: Inner) -> Error {
-        Error { inner }
+        Error { inner: Box::new(inner) }
     }
 }
 
@@ -144,6 +144,6 @@ impl From<kinglet_text::Error> for Error {
 
 impl From<kinglet_text::proof::Refusal> for Error {
     fn from(refusal: kinglet_text::proof::Refusal) -> Error {
-        Inner::Template(Box::new(refusal)).into()
+        Inner::Template(refusal).into()
     }
 }

@@ -214,9 +214,11 @@ mod tests {
         assert!(lock.differences(&lock).is_empty());
     }
 
+    type Change = fn(&mut Lock);
+
     #[test]
     fn what_differs_is_named() {
-        let change: &[(fn(&mut Lock), &str)] = &[
+        let changes: &[(Change, &str)] = &[
             (|l| l.program.version = "9".into(), "program: expected kinglet"),
             (|l| l.recipe.name = "float".into(), "recipe: expected int8 version 1, found float version 1"),
             (|l| l.inputs[0].sha256 = "ee".into(), "input config.json: expected aa, found ee"),
@@ -226,7 +228,7 @@ mod tests {
             (|l| drop(l.bundle.sections.pop()), "sections: expected 2, found 1"),
             (|l| l.bundle.sha256 = "ff".into(), "bundle: expected dd, found ff"),
         ];
-        for (change, expected) in change {
+        for (change, expected) in changes {
             let mut other = lock();
             change(&mut other);
             let differences = lock().differences(&other);
