@@ -58,6 +58,12 @@ impl Bundle {
         Ok(Bundle { name: name.to_owned(), sections: sections.collect(), file: blob, header })
     }
 
+    /// What the header of a file of `len` bytes says of the whole bundle, and of each section; `start` holds the header.
+    pub fn items_of(name: &str, start: &[u8], len: u64) -> Result<(Vec<Item>, Vec<Vec<Item>>)> {
+        let header = Header::parse(start, len).map_err(|inner| Error { file: name.to_owned(), inner })?;
+        Ok((header.system, header.entries.into_iter().map(|entry| entry.items).collect()))
+    }
+
     /// What messages call it.
     pub fn name(&self) -> &str {
         &self.name

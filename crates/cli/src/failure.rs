@@ -83,6 +83,9 @@ fn judge(cause: &(dyn std::error::Error + 'static)) -> Option<(Class, Option<Str
     if let Some(error) = cause.downcast_ref::<kinglet_convert::Error>() {
         return Some((of_convert(error.kind()), error.hint()));
     }
+    if let Some(error) = cause.downcast_ref::<kinglet_repack::Error>() {
+        return Some((of_repack(error.kind()), error.hint()));
+    }
     if let Some(error) = cause.downcast_ref::<kinglet_chat::Error>() {
         return Some((of_chat(error), error.hint()));
     }
@@ -110,6 +113,18 @@ fn of_model(kind: ModelErrorKind) -> Class {
 
 fn of_convert(kind: kinglet_convert::ErrorKind) -> Class {
     use kinglet_convert::ErrorKind::*;
+    match kind {
+        Option => Class::Usage,
+        Io => Class::NotFound,
+        Exists | Full => Class::NoRoom,
+        Invalid => Class::Damaged,
+        Unsupported => Class::Unsupported,
+        _ => Class::Other,
+    }
+}
+
+fn of_repack(kind: kinglet_repack::ErrorKind) -> Class {
+    use kinglet_repack::ErrorKind::*;
     match kind {
         Option => Class::Usage,
         Io => Class::NotFound,

@@ -1,7 +1,7 @@
 //! The program `kinglet`: arguments go in, text and an exit code come out; what another front-end would need too is in
 //! the crates below.
 //!
-//! Rooms, in reading order: one file per command (`run`, `chat`, `convert`, `tokenize`, `inspect`, `doctor`), `options` (what was
+//! Rooms, in reading order: one file per command (`run`, `chat`, `convert`, `tokenize`, `inspect`, `repack`, `doctor`), `options` (what was
 //! typed), `settings` (what was decided), `load` (from a path to a model that fits), `turn` (one reply), `repl` (many),
 //! `failure` (errors and exit codes), `machine` and `terminal` (the world outside).
 
@@ -18,6 +18,7 @@ mod machine;
 mod options;
 mod positional;
 mod progress;
+mod repack;
 mod repl;
 mod report;
 mod run;
@@ -53,6 +54,10 @@ enum Command {
     Tokenize(tokenize::TokenizeOptions),
     Convert(Box<convert::ConvertOptions>),
     Inspect(inspect::InspectOptions),
+    Unpack(repack::UnpackOptions),
+    Pack(repack::PackOptions),
+    Diff(repack::DiffOptions),
+    Set(Box<repack::SetOptions>),
     Doctor(doctor::DoctorOptions),
 }
 
@@ -72,6 +77,10 @@ fn main() -> ExitCode {
         Command::Tokenize(options) => tokenize::run(options, &terminal),
         Command::Convert(options) => convert::run(options, &terminal),
         Command::Inspect(options) => inspect::run(options, &terminal),
+        Command::Unpack(options) => repack::run_unpack(options),
+        Command::Pack(options) => repack::run_pack(options, &terminal),
+        Command::Diff(options) => repack::run_diff(options),
+        Command::Set(options) => repack::run_set(options, &terminal),
         Command::Doctor(options) => doctor::run(options),
     };
     match result {

@@ -20,11 +20,12 @@ const EDGES: &[(&str, &[&str])] = &[
     ("engine", &["model", "kernels", "pool"]),
     ("convert", &["blob", "bundle", "checkpoint", "model", "text", "tflite"]),
     ("lint", &["bundle", "flat", "tflite"]),
+    ("repack", &["blob", "bundle"]),
     ("chat", &["engine", "model", "text"]),
     ("cli", &ALL),
     ("xtask", &[]),
 ];
-const ALL: [&str; 13] = [
+const ALL: [&str; 14] = [
     "blob",
     "flat",
     "kernels",
@@ -38,6 +39,7 @@ const ALL: [&str; 13] = [
     "chat",
     "convert",
     "lint",
+    "repack",
 ];
 /// Crates that use nobody else's either.
 const ALONE: &[&str] = &["kernels", "pool"];

@@ -2,6 +2,7 @@
 
 use std::fmt::{Debug, Display, Formatter};
 
+use kinglet_blob::Blob;
 use serde::{Serialize, Serializer};
 use sha2::Digest as _;
 
@@ -10,6 +11,19 @@ use sha2::Digest as _;
 pub struct Digest(pub [u8; 32]);
 
 impl Digest {
+    /// The digest of the bytes of `blob`. Those of a mapped file are given back as it goes on, so that little of a large
+    /// file is in memory.
+    pub fn of_blob(blob: &Blob) -> Digest {
+        const STEP: usize = 1 << 24;
+        let mut hasher = Hasher::default();
+        for start in (0..blob.len()).step_by(STEP) {
+            let part = blob.slice(start..(start + STEP).min(blob.len())).expect("inside the blob");
+            hasher.update(&part);
+            part.release();
+        }
+        hasher.finish()
+    }
+
     /// The digest of `bytes`.
     pub fn of(bytes: &[u8]) -> Digest {
         let mut hasher = Hasher::default();
@@ -55,6 +69,13 @@ impl Hasher {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_blob_has_the_digest_of_its_bytes() {
+        let bytes: Vec<u8> = (0..40_000_000u32).map(|i| (i % 253) as u8).collect();
+        let expected = Digest::of(&bytes);
+        assert_eq!(Digest::of_blob(&Blob::from_vec(bytes)), expected);
+    }
 
     #[test]
     fn the_digest_is_that_of_the_standard() {
