@@ -34,7 +34,8 @@ impl Error {
     pub fn hint(&self) -> Option<String> {
         match self {
             Error::PromptTooLong { prompt, .. } => {
-                Some(format!("give it more room with --ctx {}, or shorten it", (prompt + 256).next_power_of_two()))
+                let enough = (prompt + 256).next_power_of_two();
+                Some(format!("shorten it, or give more room, as with --ctx {enough}, if the model has as much"))
             }
             Error::NoTemplate => Some("use --raw to continue plain text, or --chat-template FILE".to_owned()),
             Error::Text(error) => error.hint(),

@@ -35,6 +35,8 @@ struct Findings {
     shape: String,
     context: usize,
     needs: Needs,
+    /// Of mapped files, read for every token.
+    mapped_bytes: u64,
     chosen: &'static str,
     threads: usize,
 }
@@ -55,6 +57,7 @@ pub(crate) fn run(options: &DoctorOptions) -> anyhow::Result<ExitCode> {
         shape: load::shape(source.plan()),
         context,
         needs: Needs::of(&source, context, load::precision(&options.model)),
+        mapped_bytes: source.mapped_bytes(load::precision(&options.model)),
         chosen: options.model.tier.unwrap_or(kinglet_kernels::best().name),
         threads: options.model.threads.unwrap_or(machine.cores),
         machine,
@@ -84,6 +87,10 @@ fn to_text(found: &Findings) -> String {
     };
     let fits = match (found.fits(), m.memory.usable_bytes()) {
         (_, None) => "unknown: the system does not say how much memory there is".to_owned(),
+        (true, Some(usable)) if found.needs.total_bytes + found.mapped_bytes > usable => {
+            let (mapped, usable) = (units::bytes(found.mapped_bytes), units::bytes(usable));
+            format!("yes, but slowly: {mapped} of weights stay in their file, and only {usable} are available for them")
+        }
         (true, Some(_)) => "yes".to_owned(),
         (false, Some(usable)) => format!("no: {} are available", units::bytes(usable)),
     };
@@ -95,7 +102,7 @@ fn to_text(found: &Findings) -> String {
          memory    {} in all, {} available{}\n\
          pages     {}\n\
          model     {}: {}, context {}\n\
-         takes     {}\n\
+         takes     {}{}\n\
          fits      {fits}\n",
         m.os,
         m.cpu.as_deref().map_or("unknown".into(), terminal::name),
@@ -111,7 +118,12 @@ fn to_text(found: &Findings) -> String {
         found.shape,
         found.context,
         found.needs.statement(),
+        mapped(found.mapped_bytes),
     )
+}
+
+fn mapped(bytes: u64) -> String {
+    if bytes == 0 { String::new() } else { format!("; {} weights beside it in their file", units::bytes(bytes)) }
 }
 
 fn limit(memory: &Memory) -> String {
@@ -133,7 +145,7 @@ fn to_json(found: &Findings) -> serde_json::Value {
         "machine": found.machine,
         "tiers": tiers,
         "threads": found.threads,
-        "model": {"name": found.model, "context": found.context, "needs": found.needs},
+        "model": {"name": found.model, "context": found.context, "needs": found.needs, "mapped_bytes": found.mapped_bytes},
         "fits": found.fits(),
     })
 }

@@ -212,7 +212,8 @@ mod tests {
     fn a_readers_class_and_hint_reach_the_user_through_the_model() {
         let open = |path: &str| anyhow::Error::from(kinglet_model::Source::open(path.as_ref()).expect_err(path));
         let cases = [
-            ("../../fixtures/cli", Class::NotFound, "the directory that holds config.json"),
+            ("../../fixtures/text", Class::NotFound, "the directory that holds config.json"),
+            ("../../fixtures/cli", Class::Unsupported, "give one of its 1, such as ../../fixtures/cli/cut.litertlm"),
             ("../../fixtures/cli/cut.litertlm", Class::Damaged, "the file looks truncated"),
         ];
         for (path, class, hint) in cases {
@@ -236,9 +237,15 @@ mod tests {
 
     #[test]
     fn the_help_lists_every_class() {
-        for class in
-            [Class::Other, Class::Usage, Class::NotFound, Class::Damaged, Class::Unsupported, Class::DoesNotFit]
-        {
+        for class in [
+            Class::Other,
+            Class::Usage,
+            Class::NotFound,
+            Class::Damaged,
+            Class::Unsupported,
+            Class::DoesNotFit,
+            Class::NoRoom,
+        ] {
             assert!(EXIT_CODES.contains(&format!("\n  {}  ", class as u8)), "{class:?}");
         }
     }

@@ -9,6 +9,7 @@ use kinglet_engine::{Activation, Activations, MAX_CHUNK, MemoryUse, Options};
 use kinglet_model::assets::Assets;
 use kinglet_model::source::{LoadOptions, Model, Precision, Source};
 use kinglet_model::{Mixer, Plan};
+use kinglet_text::{Specials, Tokenizer};
 use serde::Serialize;
 
 use crate::failure::{Class, Failure};
@@ -111,10 +112,33 @@ pub(crate) fn source(path: Option<&Path>) -> anyhow::Result<Source> {
     })
 }
 
-/// Tokenizer, template and the like, without converting a weight.
+/// Tokenizer, template and the like, without touching a weight.
 pub(crate) fn assets(path: Option<&Path>) -> anyhow::Result<Assets> {
-    let options = LoadOptions { precision: Precision::Stored, threads: 1, progress: &mut |_, _| () };
-    Ok(source(path)?.load(options)?.assets)
+    Ok(source(path)?.assets()?)
+}
+
+/// Refuses a text that cannot fit, before a weight is converted. A token has a byte at least, so that a text with fewer
+/// bytes than the context has positions needs no look.
+pub(crate) fn check_length(path: Option<&Path>, options: &ModelOptions, text: &str) -> anyhow::Result<()> {
+    let source = source(path)?;
+    let context = context(options.ctx, &source)?;
+    if text.len() < context {
+        return Ok(());
+    }
+    let prompt = Tokenizer::from_json(&source.assets()?.tokenizer)?.encode(text, Specials::AsText)?.len();
+    if prompt < context {
+        return Ok(());
+    }
+    let most = source.plan().max_positions;
+    let failure =
+        Failure::new(Class::DoesNotFit, format!("the prompt has {prompt} tokens, the context has room for {context}"));
+    let enough = (prompt + 256).next_power_of_two().min(most);
+    Err(if enough > prompt && source.bundle().is_none() || enough < most {
+        failure.hint(format!("give it more room with --ctx {enough}, or shorten it"))
+    } else {
+        failure.hint("shorten it: the model has no more positions")
+    }
+    .into())
 }
 
 /// What messages call the model at `path`.

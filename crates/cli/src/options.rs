@@ -17,10 +17,10 @@ pub(crate) struct ModelOptions {
     #[arg(short, long, value_name = "PATH")]
     pub(crate) model: Option<PathBuf>,
     /// Positions of the conversation, prompt and replies together [default: 4096, or what the model can do if less]
-    #[arg(short, long, value_name = "N", value_parser = parse_count)]
+    #[arg(short, long, value_name = "N", allow_negative_numbers = true, value_parser = parse_count)]
     pub(crate) ctx: Option<usize>,
     /// Threads that compute [default: physical cores that this process may use]
-    #[arg(short, long, value_name = "N", value_parser = parse_threads)]
+    #[arg(short, long, value_name = "N", allow_negative_numbers = true, value_parser = parse_threads)]
     pub(crate) threads: Option<usize>,
     /// Instruction set to use, as listed by `kinglet doctor` [default: the fastest]
     #[arg(long, value_name = "NAME", value_parser = parse_tier)]
@@ -38,10 +38,10 @@ pub(crate) struct ModelOptions {
 #[command(next_help_heading = "Reply")]
 pub(crate) struct ReplyOptions {
     /// Instructions that stand before the conversation
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     pub(crate) system: Option<String>,
     /// Most tokens of a reply [default: until the context is full]
-    #[arg(short = 'n', long, value_name = "N")]
+    #[arg(short = 'n', long, value_name = "N", allow_negative_numbers = true)]
     pub(crate) max_tokens: Option<usize>,
     /// Let the model think before it answers [default: as its template says]
     #[arg(long, overrides_with = "no_think")]
@@ -62,16 +62,16 @@ pub(crate) struct ReplyOptions {
 #[command(next_help_heading = "Sampling (default: as the model's makers advise, else greedy)")]
 pub(crate) struct SamplingOptions {
     /// 0 always takes the likeliest token; larger values even the odds
-    #[arg(long, visible_alias = "temp", value_name = "T", value_parser = |s: &str| parse(Name::Temperature, s))]
+    #[arg(long, visible_alias = "temp", value_name = "T", allow_negative_numbers = true, value_parser = |s: &str| parse(Name::Temperature, s))]
     pub(crate) temperature: Option<f32>,
     /// Choose among the K likeliest tokens; 0 is all
-    #[arg(long, value_name = "K")]
+    #[arg(long, value_name = "K", allow_negative_numbers = true)]
     pub(crate) top_k: Option<usize>,
     /// Choose among the likeliest tokens that together have this share of the probability
-    #[arg(long, value_name = "P", value_parser = |s: &str| parse(Name::TopP, s))]
+    #[arg(long, value_name = "P", allow_negative_numbers = true, value_parser = |s: &str| parse(Name::TopP, s))]
     pub(crate) top_p: Option<f32>,
     /// Drop tokens with less than this share of the likeliest one's probability
-    #[arg(long, value_name = "P", value_parser = |s: &str| parse(Name::MinP, s))]
+    #[arg(long, value_name = "P", allow_negative_numbers = true, value_parser = |s: &str| parse(Name::MinP, s))]
     pub(crate) min_p: Option<f32>,
     /// Taken off the score of tokens that occur in the reply
     #[arg(long, value_name = "X", allow_negative_numbers = true, value_parser = |s: &str| parse(Name::PresencePenalty, s))]
@@ -83,7 +83,7 @@ pub(crate) struct SamplingOptions {
     #[arg(long, value_name = "X", value_parser = |s: &str| parse(Name::RepeatPenalty, s))]
     pub(crate) repeat_penalty: Option<f32>,
     /// Start of the random sequence: the same seed gives the same reply [default: another one for each reply]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub(crate) seed: Option<u64>,
 }
 

@@ -7,8 +7,12 @@ use crate::failure::Failure;
 
 /// The rule, for `--help`.
 pub(crate) const RULE: &str = "\
-One argument alone is the MODEL if it is an existing file or directory, or has no blank in it and either has a path
-separator or ends in .litertlm; it is the text otherwise. --model and --prompt leave no doubt.";
+    One argument alone is the MODEL if it is an existing file or directory, or has no blank in it and either has a path \
+    separator or ends like the file of a model (.litertlm, .gguf, .safetensors, ...); it is the text otherwise, - being \
+    standard input. --model and --prompt leave no doubt.";
+
+/// Endings of files of models, ours and those that are known to be something else.
+const ENDINGS: [&str; 7] = [".litertlm", ".gguf", ".safetensors", ".tflite", ".task", ".bin", ".onnx"];
 
 /// The model's path, if one was given, and the text, if one was given.
 #[derive(Debug, PartialEq, Eq)]
@@ -22,7 +26,7 @@ pub(crate) fn sort(arguments: &[OsString], model: Option<&Path>, text_given: boo
     let path = |argument: &OsString| Some(PathBuf::from(argument));
     let surplus = |argument: &OsString| {
         Failure::usage(format!("`{}` is one argument too many", argument.to_string_lossy()))
-            .hint("put quotes around a text of several words")
+            .hint("the model comes first, then its text; put quotes around a text of several words")
     };
     let (found_model, found_text) = match (arguments, model, text_given) {
         ([], ..) => (None, None),
@@ -30,6 +34,11 @@ pub(crate) fn sort(arguments: &[OsString], model: Option<&Path>, text_given: boo
         ([first], None, true) => (path(first), None),
         ([first], None, false) if is_model(first) => (path(first), None),
         ([text], None, false) => (None, Some(text)),
+        ([text, second], None, false) if is_model(second) && !is_model(text) => {
+            let (model, text) = (second.to_string_lossy(), text.to_string_lossy());
+            let hint = format!("the model comes first: kinglet run {model} '{text}'");
+            return Err(Failure::usage(format!("`{model}` is a model, expected the text there")).hint(hint));
+        }
         ([first, text], None, false) => (path(first), Some(text)),
         ([.., last], ..) => return Err(surplus(last)),
     };
@@ -47,7 +56,17 @@ fn is_model(argument: &OsString) -> bool {
     }
     let text = argument.to_string_lossy();
     let prose = text.contains(char::is_whitespace);
-    !prose && (text.contains(std::path::is_separator) || text.ends_with(".litertlm"))
+    let has_ending = || ENDINGS.iter().any(|ending| text.to_lowercase().ends_with(ending));
+    !prose && (text.contains(std::path::is_separator) || has_ending())
+}
+
+/// Whether a text that is sent to the demo model looks more like the name of another one, such as `Qwen3.5-2B`.
+pub(crate) fn is_doubtful(text: &str) -> bool {
+    let inner = text.trim_end_matches(['.', '!', '?', '-', '_']);
+    !text.contains(char::is_whitespace)
+        && inner.contains(['-', '_', '.'])
+        && inner.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
+        && inner.chars().filter(char::is_ascii_alphabetic).count() >= 3
 }
 
 /// Adds, to an error about a path that is not there, how to say that it was meant as text.
@@ -76,11 +95,21 @@ mod tests {
     fn one_argument_is_the_model_only_if_it_looks_like_one() {
         let model = |text: &str| Some((Some(text.to_owned()), None));
         let text = |text: &str| Some((None, Some(text.to_owned())));
-        for name in ["Cargo.toml", "src", "no/such/dir", "./x", "/x", "a.litertlm"] {
+        for name in ["Cargo.toml", "src", "no/such/dir", "./x", "/x", "a.litertlm", "model.GGUF", "x.safetensors"] {
             assert_eq!(sorted(&[name], None, false), model(name), "{name}");
         }
         for prose in ["Hello", "What is 1/2?", "yes or no / maybe", "", "a b.litertlm", "4+4"] {
             assert_eq!(sorted(&[prose], None, false), text(prose), "{prose}");
+        }
+    }
+
+    #[test]
+    fn a_name_of_a_model_is_doubted_and_prose_is_not() {
+        for name in ["Qwen3.5-2B", "qwen3.5", "my_model", "model-0.8b"] {
+            assert!(is_doubtful(name), "{name}");
+        }
+        for prose in ["Hello", "Hello!", "Hello.", "4+4", "-5", "3.14", "What is x-ray?", "don't", ""] {
+            assert!(!is_doubtful(prose), "{prose}");
         }
     }
 
@@ -101,6 +130,7 @@ mod tests {
             (&["a", "b"], Some("m"), false),
             (&["a", "b"], None, true),
             (&["a"], Some("m"), true),
+            (&["what is it?", "a.litertlm"], None, false),
         ] {
             assert_eq!(sorted(arguments, model, text_given), None, "{arguments:?}");
         }

@@ -40,7 +40,7 @@ const HELP: &str = "commands:
   /system [TEXT]    set the instructions, or show them
   /set [NAME VALUE] change how replies are made, or show it
   /stats            figures of the last reply
-  /save FILE        write the conversation as JSON
+  /save FILE        write the conversation as JSON; /save! replaces a file
   /load FILE        continue a conversation that was saved
   /bye              leave, as does ctrl-d
   \"\"\"               begins and ends a message of several lines
@@ -97,7 +97,7 @@ impl Repl<'_> {
 
     fn line(&mut self, line: &str, lines: &mut dyn Lines) -> anyhow::Result<Next> {
         if let Some(begun) = line.trim_start().strip_prefix(QUOTES) {
-            if let Some(text) = quoted(begun, lines)? {
+            if let Some(text) = quoted(begun, lines, self.terminal.stdin)? {
                 self.say(&text)?;
             }
             return Ok(Next::Continue);
@@ -121,6 +121,9 @@ impl Repl<'_> {
         if turn.reply.finish == Finish::ContextFull {
             let context = self.loaded.facts.context;
             writeln!(self.notes, "notice: the reply was cut off, the context of {context} is full; /clear makes room")?;
+        }
+        if let Some(notice) = turn::unfinished_thought(&turn.reply) {
+            writeln!(self.notes, "notice: {notice}")?;
         }
         let stats = report::stats(&self.loaded, &turn);
         if self.stats {
@@ -146,8 +149,8 @@ impl Repl<'_> {
                 let told = self.last.as_deref().unwrap_or("there was no reply yet\n");
                 write!(self.notes, "{told}")?;
             }
-            "save" => {
-                transcript::save(file("save", rest)?, self.loaded.chat.messages())?;
+            "save" | "save!" => {
+                transcript::save(file("save", rest)?, self.loaded.chat.messages(), name == "save!")?;
                 writeln!(self.notes, "saved {}", messages(self.loaded.chat.messages().len()))?;
             }
             "load" => {
@@ -187,14 +190,18 @@ impl Repl<'_> {
     }
 }
 
-/// The rest of a message that began with quotes; `None` when the user gave it up.
-fn quoted(begun: &str, lines: &mut dyn Lines) -> io::Result<Option<String>> {
+/// The rest of a message that began with quotes; `None` when the user gave it up, which only one at a terminal does.
+fn quoted(begun: &str, lines: &mut dyn Lines, is_typed: bool) -> anyhow::Result<Option<String>> {
     let mut text = begun.to_owned();
     while !text.trim_end().ends_with(QUOTES) {
         match lines.next(CONTINUATION)? {
             Input::Line(line) => {
                 text.push('\n');
                 text.push_str(&line);
+            }
+            Input::End if !is_typed => {
+                let problem = format!("the input ends inside a message that began with {QUOTES}");
+                return Err(Failure::usage(problem).hint(format!("end it with {QUOTES}")).into());
             }
             Input::Interrupted | Input::End => return Ok(None),
         }

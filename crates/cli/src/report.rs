@@ -20,9 +20,9 @@ pub(crate) fn stats(loaded: &Loaded, turn: &Turn) -> String {
          engine    {} on {}\n\
          sampling  {}\n\
          load      {}\n\
-         prompt    {} tokens, {} cached, in {}{}\n\
+         prompt    {}, {} cached, in {}{}\n\
          first     {} to the first text\n\
-         reply     {} tokens in {}{}\n\
+         reply     {} in {}{}\n\
          memory    {} computed{own}{peak}\n",
         facts.name,
         units::count(facts.parameters),
@@ -32,12 +32,12 @@ pub(crate) fn stats(loaded: &Loaded, turn: &Turn) -> String {
         threads(facts.threads),
         sampling(&turn.request.sampling),
         units::time(loaded.time),
-        turn.reply.prompt_tokens,
+        tokens(turn.reply.prompt_tokens),
         turn.reply.cached_tokens,
         units::time(turn.times.prompt),
         per_second(turn.prompt_rate()),
         turn.times.first.map_or_else(|| "never came".to_owned(), units::time),
-        turn.reply.reply_tokens,
+        tokens(turn.reply.reply_tokens),
         units::time(turn.times.end.saturating_sub(turn.times.prompt)),
         per_second(turn.reply_rate()),
         units::bytes(loaded.needs.total_bytes),
@@ -46,6 +46,10 @@ pub(crate) fn stats(loaded: &Loaded, turn: &Turn) -> String {
 
 fn threads(count: usize) -> String {
     if count == 1 { "1 thread".to_owned() } else { format!("{count} threads") }
+}
+
+fn tokens(count: usize) -> String {
+    if count == 1 { "1 token".to_owned() } else { format!("{count} tokens") }
 }
 
 fn per_second(rate: Option<f64>) -> String {
@@ -107,7 +111,8 @@ pub(crate) fn json(loaded: &Loaded, turn: &Turn) -> Value {
             "repeat_penalty": decimal(s.repetition_penalty),
             "frequency_penalty": decimal(s.frequency_penalty),
             "presence_penalty": decimal(s.presence_penalty),
-            "seed": s.seed,
+            // A greedy choice has no seed.
+            "seed": (s.temperature > 0.0).then_some(s.seed),
         },
         "model": loaded.facts,
         "memory": {

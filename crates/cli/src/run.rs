@@ -21,7 +21,9 @@ use crate::{chat, positional, report};
 
 /// Make one reply: to PROMPT, to the text of a file, or to standard input
 ///
-/// The reply is written to standard output and nothing else is. Without a prompt, at a terminal, this is `kinglet chat`.
+/// The reply is written to standard output and nothing else is. What the model thinks before it answers is shown on
+/// standard error, where that is a terminal or --verbose is given. Without a prompt, at a terminal, this is `kinglet
+/// chat`.
 #[derive(Args, Clone, Debug)]
 #[command(after_long_help = positional::RULE)]
 pub(crate) struct RunOptions {
@@ -32,7 +34,7 @@ pub(crate) struct RunOptions {
     #[arg(value_name = "PROMPT")]
     second: Option<OsString>,
     /// What to say to the model, whatever it looks like
-    #[arg(short, long, value_name = "TEXT", conflicts_with = "prompt_file")]
+    #[arg(short, long, value_name = "TEXT", conflicts_with = "prompt_file", allow_hyphen_values = true)]
     prompt: Option<String>,
     /// File that holds what to say; - is standard input
     #[arg(long, value_name = "FILE")]
@@ -60,7 +62,14 @@ pub(crate) fn run(options: &RunOptions, terminal: &Terminal) -> anyhow::Result<E
         // Found out before standard input is waited for.
         return Err(doubt(kinglet_model::Error::not_found(path).into()));
     }
+    let alone = sorted.model.is_none() && sorted.text.as_deref().is_some_and(positional::is_doubtful);
+    if let Some(text) = sorted.text.as_ref().filter(|_| alone) {
+        let text = crate::terminal::name(text);
+        writeln!(io::stderr(), "notice: the demo model answers `{text}`; a model is given by its path, or as --model")?;
+    }
+    let from_input = options.prompt.is_none() && options.prompt_file.is_none() && sorted.text.is_none();
     let prompt = match (options.prompt.clone().or(sorted.text), &options.prompt_file) {
+        (Some(text), _) if text == "-" && options.prompt.is_none() => Some(read(Path::new("-"))?),
         (Some(text), _) => Some(text),
         (None, Some(file)) => Some(read(file)?),
         (None, None) if !terminal.stdin => Some(read(Path::new("-"))?),
@@ -74,12 +83,25 @@ pub(crate) fn run(options: &RunOptions, terminal: &Terminal) -> anyhow::Result<E
         return chat::talk(sorted.model.as_deref(), &options.model, &options.reply, &options.sampling, terminal);
     };
     if prompt.trim().is_empty() {
-        return Err(Failure::usage("the prompt is empty").into());
+        return Err(empty_prompt(from_input, sorted.model.as_deref()).into());
     }
     let interrupt = Interrupt::install()?;
+    load::check_length(sorted.model.as_deref(), &options.model, &prompt)?;
     let mut loaded = load::load(sorted.model.as_deref(), &options.model, terminal)?;
     let settings = prepare(&mut loaded, &options.model, &options.reply, &options.sampling)?;
     answer(options, &mut loaded, &settings, &prompt, &interrupt, terminal)
+}
+
+fn empty_prompt(from_input: bool, model: Option<&Path>) -> Failure {
+    match model {
+        Some(_) if from_input => {
+            let model = load::model_name(model);
+            Failure::usage(format!("there is no prompt for {model}: standard input is empty"))
+                .hint(format!("kinglet run {model} 'Why is the sky blue?', or kinglet chat {model}"))
+        }
+        _ if from_input => Failure::usage("there is no prompt: standard input is empty"),
+        _ => Failure::usage("the prompt is empty"),
+    }
 }
 
 /// Applies what the options say of the conversation, and tells what should be known.
@@ -138,7 +160,12 @@ fn answer(
             writeln!(notes, "notice: the reply was cut off, the context of {} is full", loaded.facts.context)?;
             Ok(ExitCode::SUCCESS)
         }
-        Finish::Stop | Finish::MaxTokens => Ok(ExitCode::SUCCESS),
+        Finish::Stop | Finish::MaxTokens => {
+            if let Some(notice) = turn::unfinished_thought(&turn.reply) {
+                writeln!(notes, "notice: {notice}")?;
+            }
+            Ok(ExitCode::SUCCESS)
+        }
     }
 }
 

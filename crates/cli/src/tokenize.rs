@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
+use anyhow::Context;
 use clap::Args;
 use kinglet_text::{Specials, Tokenizer};
 use serde_json::json;
@@ -19,7 +20,7 @@ use crate::{load, positional, run, terminal};
 #[derive(Args, Clone, Debug)]
 #[command(after_long_help = positional::RULE)]
 pub(crate) struct TokenizeOptions {
-    /// A checkpoint directory or .litertlm file
+    /// A checkpoint directory, .litertlm file or tokenizer.json
     #[arg(value_name = "MODEL")]
     first: Option<OsString>,
     /// The text
@@ -29,7 +30,7 @@ pub(crate) struct TokenizeOptions {
     #[arg(short, long, value_name = "PATH")]
     model: Option<std::path::PathBuf>,
     /// The text, whatever it looks like
-    #[arg(short, long, value_name = "TEXT", conflicts_with = "decode")]
+    #[arg(short, long, value_name = "TEXT", conflicts_with = "decode", allow_hyphen_values = true)]
     prompt: Option<String>,
     /// Recognise control tokens such as <|im_end|>; without this they are text like any other
     #[arg(long, conflicts_with = "decode")]
@@ -76,6 +77,11 @@ pub(crate) fn run(options: &TokenizeOptions, terminal: &Terminal) -> anyhow::Res
 }
 
 fn tokenizer(path: Option<&Path>) -> anyhow::Result<Tokenizer> {
+    if let Some(path) = path.filter(|path| path.extension().is_some_and(|ending| ending == "json")) {
+        let shown = || terminal::name(&path.display().to_string()).into_owned();
+        let json = std::fs::read(path).with_context(shown)?;
+        return Tokenizer::from_json(&json).with_context(shown);
+    }
     Ok(Tokenizer::from_json(&load::assets(path)?.tokenizer)?)
 }
 

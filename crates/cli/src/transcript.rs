@@ -13,8 +13,12 @@ use crate::terminal;
 const LIMIT: u64 = 64 << 20;
 
 /// Writes a file beside `path` and then renames it.
-pub(crate) fn save(path: &Path, messages: &[Message]) -> anyhow::Result<()> {
+pub(crate) fn save(path: &Path, messages: &[Message], replace: bool) -> anyhow::Result<()> {
     let shown = || terminal::name(&path.display().to_string()).into_owned();
+    if !replace && std::fs::symlink_metadata(path).is_ok() {
+        let failure = Failure::new(Class::NoRoom, format!("{}: there is such a file already", shown()));
+        return Err(failure.hint("give another name, or /save! to replace it").into());
+    }
     let beside = beside(path).with_context(shown)?;
     let written = write(&beside, messages).and_then(|()| std::fs::rename(&beside, path));
     if written.is_err() {
@@ -50,7 +54,30 @@ pub(crate) fn load(path: &Path) -> anyhow::Result<Vec<Message>> {
     let text = std::fs::read_to_string(path).with_context(shown)?;
     let json = serde_json::from_str(&text)
         .map_err(|error| Failure::new(Class::Damaged, format!("{}: not JSON: {error}", shown())))?;
-    Message::list_from_json(&json).with_context(shown)
+    let messages = Message::list_from_json(&json).with_context(shown)?;
+    check_roles(&messages).map_err(|problem| Failure::new(Class::Damaged, format!("{}: {problem}", shown())))?;
+    Ok(messages)
+}
+
+/// A conversation that can go on: instructions at most at its beginning, then questions and answers in turn.
+fn check_roles(messages: &[Message]) -> Result<(), String> {
+    let mut last = "assistant";
+    for (index, message) in messages.iter().enumerate() {
+        let expected = match (index, message.role.as_str()) {
+            (0, "system") | (_, "tool") => continue,
+            (_, "user") if last == "assistant" => "user",
+            (_, "assistant") if last == "user" => "assistant",
+            (_, found) => {
+                let expected = if last == "user" { "assistant" } else { "user" };
+                return Err(format!("message {index}: expected role `{expected}`, found `{}`", found.escape_debug()));
+            }
+        };
+        last = expected;
+    }
+    if last == "user" {
+        return Err("the last message: expected role `assistant`, found `user`".to_owned());
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -68,11 +95,34 @@ mod tests {
         let directory = directory("both");
         let file = directory.join("talk.json");
         let messages = vec![Message::new("user", "é\n\"x\""), Message::new("assistant", "")];
-        save(&file, &messages).expect("writable");
-        save(&file, &messages).expect("it is replaced");
+        save(&file, &messages, false).expect("writable");
+        let error = save(&file, &messages, false).expect_err("there already");
+        assert_eq!(crate::failure::classify(&error).0, Class::NoRoom);
+        save(&file, &messages, true).expect("it is replaced");
         assert_eq!(load(&file).expect("just written"), messages);
         assert_eq!(std::fs::read_dir(&directory).expect("there").count(), 1);
         std::fs::remove_dir_all(directory).expect("ours");
+    }
+
+    #[test]
+    fn only_a_conversation_that_can_go_on_is_loaded() {
+        let talk = |roles: &[&str]| roles.iter().map(|role| Message::new(*role, "x")).collect::<Vec<_>>();
+        for good in
+            [&[][..], &["system"], &["user", "assistant"], &["system", "user", "assistant", "user", "assistant"]]
+        {
+            assert_eq!(check_roles(&talk(good)), Ok(()), "{good:?}");
+        }
+        let bad = [
+            (&["user"][..], "last"),
+            (&["assistant"], "message 0: expected role `user`"),
+            (&["user", "user"], "message 1: expected role `assistant`, found `user`"),
+            (&["user", "assistant", "system"], "message 2: expected role `user`, found `system`"),
+            (&["user", "wizard"], "found `wizard`"),
+        ];
+        for (roles, expected) in bad {
+            let problem = check_roles(&talk(roles)).expect_err("refused");
+            assert!(problem.contains(expected), "{problem}");
+        }
     }
 
     #[test]
@@ -87,7 +137,7 @@ mod tests {
             (load(&bad).expect_err("not JSON"), Class::Damaged, "bad.json"),
             (load(&odd).expect_err("no role"), Class::Damaged, "odd.json"),
             (load(&absent).expect_err("not there"), Class::NotFound, "absent"),
-            (save(&absent, &[]).expect_err("no directory"), Class::NotFound, "absent"),
+            (save(&absent, &[], false).expect_err("no directory"), Class::NotFound, "absent"),
         ];
         for (error, class, name) in errors {
             assert_eq!(crate::failure::classify(&error).0, class, "{error:#}");

@@ -56,6 +56,12 @@ fn rate(steps: usize, time: Duration) -> Option<f64> {
     (steps > 0 && !time.is_zero()).then(|| steps as f64 / time.as_secs_f64())
 }
 
+/// What to tell of a reply that used up its tokens before it came to an answer.
+pub(crate) fn unfinished_thought(reply: &Reply) -> Option<&'static str> {
+    let is_unfinished = reply.finish == Finish::MaxTokens && reply.content.is_empty() && reply.thought.is_some();
+    is_unfinished.then_some("the tokens were used up by the thought; a larger --max-tokens, or --no-think, leaves room")
+}
+
 /// Where a reply is shown while it is made.
 pub(crate) struct Screen<'a> {
     out: Option<&'a mut dyn Write>,

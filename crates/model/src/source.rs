@@ -68,6 +68,7 @@ impl Source {
     pub fn open(path: &Path) -> Result<Source> {
         let facts = std::fs::metadata(path).map_err(|_| Error::not_found(path))?;
         if facts.is_dir() {
+            refuse_folder_of_bundles(path)?;
             return Source::of_checkpoint(Checkpoint::open(path).map_err(Error::checkpoint)?);
         }
         if !facts.is_file() {
@@ -126,6 +127,28 @@ impl Source {
         }
     }
 
+    /// Tokenizer, template and the like, without touching a weight.
+    ///
+    /// # Errors
+    /// A file or section of them that is missing or damaged.
+    pub fn assets(&self) -> Result<Assets> {
+        match &self.kind {
+            Kind::Checkpoint(checkpoint) => qwen35::checkpoint::assets(checkpoint),
+            Kind::Bundle(bundle) => qwen35::metadata::assets(&bundle.0),
+        }
+    }
+
+    /// Bytes of mapped files that every token reads, so that it is slow unless they stay in memory.
+    pub fn mapped_bytes(&self, precision: Precision) -> u64 {
+        let (linears, _) = self.plan.parameters(self.tied);
+        match (&self.kind, precision) {
+            (Kind::Bundle(bundle), _) => bundle.1.weights.footprint().mapped,
+            (Kind::Checkpoint(_), Precision::Int8) => 0,
+            // Published checkpoints are in bf16; one in f32 takes twice as much.
+            (Kind::Checkpoint(_), Precision::Stored) => 2 * linears,
+        }
+    }
+
     /// Bytes of memory, beside mapped files, that loading with this precision will take.
     pub fn load_bytes(&self, precision: Precision) -> u64 {
         let (linears, rest) = self.plan.parameters(self.tied);
@@ -160,6 +183,24 @@ impl Source {
                     plan: self.plan,
                 })
             }
+        }
+    }
+}
+
+/// A folder with bundles and no checkpoint is a mistake that can be told apart.
+fn refuse_folder_of_bundles(path: &Path) -> Result<()> {
+    if path.join("config.json").exists() {
+        return Ok(());
+    }
+    let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
+    let bundles = entries.map(|entry| entry.path()).filter(|path| path.extension().is_some_and(|e| e == "litertlm"));
+    let mut bundles: Vec<String> = bundles.map(|path| path.display().to_string()).collect();
+    bundles.sort();
+    match bundles.first() {
+        None => Ok(()),
+        Some(first) => {
+            let what = format!("{}: this folder holds no checkpoint, but .litertlm bundles", path.display());
+            Err(Error::unsupported(what, Some(format!("give one of its {}, such as {first}", bundles.len()))))
         }
     }
 }
