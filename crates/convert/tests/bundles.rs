@@ -8,6 +8,7 @@ use kinglet_bundle::write::{Digest, Output};
 use kinglet_bundle::{Bundle, SectionKind};
 use kinglet_convert::recipe::{Kind, RECIPES, Recipe};
 use kinglet_convert::{Conversion, ErrorKind, Outcome, Request, SelfCheck, TemplateChoice, quantized};
+use kinglet_engine::{Engine, Options, Want};
 use kinglet_model::source::{LoadOptions, Precision, Source};
 use kinglet_model::{Matrix, MixerWeights, Rows, Weights};
 
@@ -125,6 +126,32 @@ fn a_bundle_is_bound_to_the_weights_of_its_checkpoint_bit_for_bit() {
             }
             assert_eq!(expected.matrices().count(), found.matrices().count());
             assert!(vectors(&expected) == vectors(&found), "{}", recipe.name);
+        }
+    }
+}
+
+/// Logits behind every id, as bits.
+fn logits(path: &Path, precision: Precision, ids: &[u32]) -> Vec<u32> {
+    let load = LoadOptions { precision, threads: 2, progress: &mut |_, _| () };
+    let model = Source::open(path).and_then(|source| source.load(load)).expect("a model");
+    let mut engine = Engine::new(model.plan, model.weights, &Options::new(2));
+    let mut logits = vec![0.0; ids.len() * engine.plan().vocab];
+    let mut session = engine.session(ids.len());
+    engine.advance(&mut session, ids, Want::Every(&mut logits)).expect("fits");
+    logits.iter().map(|logit| logit.to_bits()).collect()
+}
+
+#[test]
+fn a_bundle_and_its_checkpoint_answer_with_the_same_bits() {
+    let folder = Folder::new("answers");
+    let path = folder.0.join("model.litertlm");
+    // With ids that other graphs take for padding.
+    let ids: Vec<u32> = [0, 998, 1, 0, 0].into_iter().chain((0..60).map(|i| (i * 37) % 1000)).collect();
+    for checkpoint in [tiny("tiny"), tiny("tiny4b"), root().join("models/demo")] {
+        for (recipe, precision) in [("int8", Precision::Int8), ("float", Precision::Stored)] {
+            convert(&checkpoint, &path, &request(recipe, 2)).expect("a bundle");
+            let expected = logits(&checkpoint, precision, &ids);
+            assert!(logits(&path, Precision::Int8, &ids) == expected, "{recipe} {}", checkpoint.display());
         }
     }
 }

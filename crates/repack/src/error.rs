@@ -53,6 +53,16 @@ impl Error {
         Inner::Io { path: path.display().to_string(), source }.into()
     }
 
+    /// The same error, told with the path under which the user knows the file.
+    pub(crate) fn moved(mut self, from: &Path, to: &Path) -> Error {
+        if let Inner::Io { path, .. } = &mut *self.inner
+            && let Ok(rest) = Path::new(&*path).strip_prefix(from)
+        {
+            *path = to.join(rest).display().to_string();
+        }
+        self
+    }
+
     pub(crate) fn exists(path: &Path) -> Error {
         Inner::Exists { path: path.display().to_string() }.into()
     }

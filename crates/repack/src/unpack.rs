@@ -23,7 +23,7 @@ pub fn unpack(bundle: &Bundle, folder: &Path, replace: bool) -> Result<()> {
         return Err(Error::exists(folder));
     }
     let temporary = Temporary::beside(folder)?;
-    write_all(bundle, &temporary.0)?;
+    write_all(bundle, &temporary.0).map_err(|error| error.moved(&temporary.0, folder))?;
     if fs::symlink_metadata(folder).is_ok() {
         fs::remove_dir_all(folder).map_err(|error| Error::io(folder, error))?;
     }

@@ -127,8 +127,12 @@ fn check_target(target: &Path, replace: bool) -> std::result::Result<(), Inner> 
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         Err(error) => Err(Inner::Write(error)),
         Ok(_) if !replace => Err(Inner::Exists),
-        // A link is replaced, not what it leads to.
-        Ok(facts) if facts.is_file() || facts.is_symlink() => Ok(()),
+        Ok(facts) if facts.is_file() => Ok(()),
+        // A link is replaced, not what it leads to; but one that leads to a device is there for that, such as /dev/stdout.
+        Ok(facts) if facts.is_symlink() => match fs::metadata(target) {
+            Ok(facts) if !facts.is_file() => Err(Inner::Special),
+            _ => Ok(()),
+        },
         Ok(_) => Err(Inner::Special),
     }
 }
