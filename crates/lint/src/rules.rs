@@ -40,6 +40,7 @@ pub(crate) const RULES: &[&Rule] = &[
     &lengths::CACHE_LENGTH,
     &padding::PAD_AXIS,
     &metadata::STOP_TOKENS,
+    &metadata::GREEDY_SAMPLER,
     &metadata::START_TOKEN,
     &metadata::GENERATION_PROMPT,
     &metadata::ACTIVATION_TYPE,

@@ -31,6 +31,7 @@ const CASES: &[Case] = &[
     ("stop-tokens", Fault, |made| made.llm().stops = vec![6]),
     ("stop-tokens", Warning, |made| made.llm().stops = vec![7]),
     ("stop-tokens", Fault, |made| made.llm().stops.clear()),
+    ("greedy-sampler", Fault, |made| made.llm().sampler_kind = Some(3)),
     ("start-token", Warning, |made| made.llm().start = Some("<s>")),
     ("generation-prompt", Warning, |made| made.llm().template = Some("{{ messages }}<|im_end|>")),
     ("generation-prompt", Warning, |made| (made.llm().template, made.llm().model_prefix) = (None, Some(""))),

@@ -1,7 +1,7 @@
 //! What the metadata says of the language model: tokens that begin and end replies, template, types.
 
 use kinglet_bundle::Value;
-use kinglet_bundle::metadata::{LlmMetadata, Token};
+use kinglet_bundle::metadata::{LlmMetadata, SamplerKind, Token};
 
 use super::Rule;
 use crate::names::head;
@@ -42,6 +42,19 @@ pub(super) const STOP_TOKENS: Rule = Rule {
 fn is(token: &Token, id: i64, text: &str) -> bool {
     token.text.as_deref() == Some(text) || token.ids.len() == 1 && i64::from(token.ids[0]) == id
 }
+
+/// A kind of sampling that the official runtime does not have on CPUs.
+pub(super) const GREEDY_SAMPLER: Rule = Rule {
+    id: "greedy-sampler",
+    meaning: "the official runtime as of 0.18.1 fails at the first token where the sampler is of the greedy kind",
+    hint: Some("say top-p with one candidate, which comes to the same: kinglet set --temperature 0"),
+    check: |subject, sink| {
+        let Some(llm) = &subject.llm else { return };
+        if llm.sampler.as_ref().is_some_and(|sampler| sampler.kind == SamplerKind::Greedy) {
+            sink.fault(subject.llm_spot(), || "the sampler is of the greedy kind".to_owned());
+        }
+    },
+};
 
 /// A start token that the template does not write.
 pub(super) const START_TOKEN: Rule = Rule {

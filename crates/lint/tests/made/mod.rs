@@ -39,6 +39,7 @@ pub(crate) struct Made {
 #[derive(Clone)]
 pub(crate) struct Llm {
     pub(crate) stops: Vec<u64>,
+    pub(crate) sampler_kind: Option<u64>,
     pub(crate) start: Option<&'static str>,
     pub(crate) max_num_tokens: u64,
     pub(crate) template: Option<&'static str>,
@@ -59,6 +60,7 @@ impl Made {
             llm: Some(Llm {
                 stops: vec![6, 7],
                 start: None,
+                sampler_kind: None,
                 max_num_tokens: POSITIONS.into(),
                 template: Some(TEMPLATE),
                 model_prefix: None,
@@ -162,6 +164,7 @@ impl Llm {
         bytes.extend(self.start.iter().flat_map(|start| message(1, &text(2, start))));
         let affixes = |prefix: &&'static str| message(3, &message(2, &text(1, prefix)));
         bytes.extend(self.model_prefix.iter().flat_map(affixes));
+        bytes.extend(self.sampler_kind.iter().flat_map(|kind| message(4, &varint(1, *kind))));
         bytes.extend(varint(5, self.max_num_tokens));
         bytes.extend(self.template.iter().flat_map(|template| text(7, template)));
         bytes
