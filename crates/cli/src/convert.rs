@@ -89,7 +89,7 @@ pub(crate) fn run(options: &ConvertOptions, terminal: &Terminal) -> anyhow::Resu
 }
 
 fn eprintln_notice(notice: &str) -> io::Result<()> {
-    writeln!(io::stderr(), "note: {}", terminal::name(notice))
+    writeln!(io::stderr(), "notice: {}", terminal::name(notice))
 }
 
 fn request(options: &ConvertOptions) -> anyhow::Result<Request> {

@@ -203,7 +203,7 @@ fn template(path: &Path, unproved: bool) -> anyhow::Result<String> {
     match proof::prove(&source) {
         Ok(proof) => {
             for warning in proof.warnings() {
-                writeln!(io::stderr(), "note: {}", terminal::name(&warning))?;
+                writeln!(io::stderr(), "notice: {}", terminal::name(&warning))?;
             }
             Ok(source)
         }
