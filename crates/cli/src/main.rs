@@ -36,6 +36,16 @@ use clap::{Parser, Subcommand};
 
 use terminal::Terminal;
 
+/// A template that makes its engine panic is an error like any other, and is told as one.
+fn pass_over_templates() {
+    let usual = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        if std::thread::current().name() != Some(kinglet_text::TEMPLATE_THREAD) {
+            usual(panic);
+        }
+    }));
+}
+
 /// Run Qwen3.5 models on this computer's CPU
 ///
 /// Replies and results go to standard output, everything else to standard error. Colour and progress are shown on
@@ -62,6 +72,7 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    pass_over_templates();
     let command = match Cli::try_parse() {
         Ok(cli) => cli.command,
         Err(error) => {

@@ -21,5 +21,5 @@ mod tokenizer;
 pub use error::Error;
 pub use message::{Content, Message, Part};
 pub use prompt::{Prompt, Segment, Specials};
-pub use template::{RenderInput, Template};
+pub use template::{RenderInput, TEMPLATE_THREAD, Template};
 pub use tokenizer::{AddedToken, Detokenizer, Tokenizer};

@@ -7,6 +7,8 @@ mod literal;
 mod python;
 pub(crate) mod stack;
 
+pub use stack::TEMPLATE_THREAD;
+
 use crate::{Error, Message, Prompt, Tokenizer};
 use literal::{Marker, Trust};
 use minijinja::syntax::SyntaxConfig;

@@ -358,3 +358,21 @@ proptest::proptest! {
         let _ = outcome(&source);
     }
 }
+
+#[test]
+fn a_template_that_breaks_its_engine_is_an_error() {
+    // Some of these are errors of the engine's own where arithmetic is not checked for overflow.
+    let sources = [
+        "{% for i in [1] %}{{ loop.cycle() }}{% endfor %}",
+        "{{ range(9223372036854775807, -9223372036854775808, -1)|list|length }}",
+        "{{ 'abc'[::-9223372036854775808] }}",
+    ];
+    for source in sources {
+        let rendered = Template::new(source).and_then(|template| template.render_text(&RenderInput::default()));
+        if let Err(error) = rendered {
+            assert!(error.to_string().starts_with("chat template"), "{error}");
+        }
+    }
+    let cycle = Template::new(sources[0]).and_then(|template| template.render_text(&RenderInput::default()));
+    assert!(cycle.is_err());
+}
