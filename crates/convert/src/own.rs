@@ -85,18 +85,23 @@ fn model(plan: &Plan) -> Value {
         "linear_key_head_dim": d.key_dim,
         "linear_value_head_dim": d.value_dim,
         "linear_conv_kernel_dim": d.taps,
-        "rms_norm_eps": plan.eps,
+        "rms_norm_eps": decimal(plan.eps),
         "max_position_embeddings": plan.max_positions,
     })
 }
 
 fn sampling(advice: &SamplingAdvice) -> Value {
     json!({
-        "temperature": advice.temperature,
+        "temperature": advice.temperature.map(decimal),
         "top_k": advice.top_k,
-        "top_p": advice.top_p,
-        "min_p": advice.min_p,
-        "presence_penalty": advice.presence_penalty,
-        "repetition_penalty": advice.repetition_penalty,
+        "top_p": advice.top_p.map(decimal),
+        "min_p": advice.min_p.map(decimal),
+        "presence_penalty": advice.presence_penalty.map(decimal),
+        "repetition_penalty": advice.repetition_penalty.map(decimal),
     })
+}
+
+/// The number as it was written: 0.7, not the double nearest to the single nearest to it.
+fn decimal(value: f32) -> Value {
+    value.to_string().parse::<f64>().map_or(Value::Null, Value::from)
 }

@@ -51,7 +51,8 @@ fn signature(model: &Model, signature: &Signature) -> SignatureFacts {
     }
 }
 
-/// The metadata as JSON: of the whole bundle, of each section, of the language model, of the executor.
+/// The metadata as JSON: of the whole bundle, of each section, of the language model, of the executor, and what this
+/// program said of a bundle that it made.
 fn said(bundle: &Bundle) -> anyhow::Result<serde_json::Value> {
     let sections: Vec<_> = bundle.sections().iter().map(|section| items(&section.items)).collect();
     let llm = match bundle.section(SectionKind::LlmMetadata, None) {
@@ -63,6 +64,7 @@ fn said(bundle: &Bundle) -> anyhow::Result<serde_json::Value> {
         "sections": sections,
         "llm": llm,
         "executor": bundle.executor_metadata()?,
+        "own": bundle.own().and_then(|own| serde_json::from_slice::<serde_json::Value>(&own.data).ok()),
     }))
 }
 
