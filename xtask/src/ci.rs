@@ -20,9 +20,9 @@ const UNTESTED: &str = "NOT TESTED";
 const STEPS: &[Step] = &[
     ("fmt", |root| cargo(root, &["fmt", "--all", "--check"])),
     ("tidy", |root| tidy::run(root).map(|()| None)),
-    ("regen", |root| regen::check(root).map(|()| None)),
     ("clippy", |root| cargo(root, &["clippy", "--locked", "--workspace", "--all-targets", "--", "-D", "warnings"])),
     ("doc", document),
+    ("regen", |root| regen::check(root).map(|()| None)),
     ("test", test),
     ("official", official::run),
     ("cross", |root| cross::run(root).map(|outcome| Some(outcome.to_string()))),

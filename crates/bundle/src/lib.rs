@@ -2,8 +2,8 @@
 //! copies a section, writing never holds one, and neither asks a network.
 //!
 //! Rooms, in reading order: [`Bundle`] (what users hold), `container` (the header), `section` (what sections are),
-//! [`metadata`] (the protocol buffers in it), `wire` (their encoding), `tokenizer` (the compressed tokenizer), [`write`]
-//! (the way back).
+//! [`metadata`] (the protocol buffers in it), `wire` (their encoding), `tokenizer` (the compressed tokenizer),
+//! [`mod@write`] (the way back).
 //! `docs/format.md` describes the bytes.
 
 #![forbid(unsafe_code)]

@@ -1,6 +1,6 @@
 //! Bounds-checked FlatBuffers: bytes go in, tables, vectors and strings inside them come out, each checked before it is
-//! handed out; reading never copies, never allocates but for an error, and never trusts an offset. [`write`] is the way
-//! back.
+//! handed out; reading never copies, never allocates but for an error, and never trusts an offset.
+//! [`mod@write`] is the way back.
 //!
 //! A schema is a list of [`Field`]s. Errors name the path of fields that led to the fault and its byte offset.
 //!
