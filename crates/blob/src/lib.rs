@@ -48,6 +48,10 @@ impl Blob {
     /// reads undefined, as with every mapped file. Replacing it by renaming another over it is harmless.
     pub fn map(path: &Path) -> Result<Blob, Error> {
         let fail = |source| Error { path: path.to_owned(), source };
+        // Looked at before it is opened: opening a pipe waits for whoever writes into it.
+        if !std::fs::metadata(path).map_err(fail)?.is_file() {
+            return Err(fail(std::io::Error::other("not a regular file")));
+        }
         let file = File::open(path).map_err(fail)?;
         let facts = file.metadata().map_err(fail)?;
         if !facts.is_file() {

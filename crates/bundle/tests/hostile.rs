@@ -146,7 +146,7 @@ fn a_graph_that_ends_early_is_refused() {
 fn a_zlib_bomb_is_stopped_where_it_said_it_would_end() {
     let _turn = TURN.lock().unwrap_or_else(|e| e.into_inner());
     use std::io::Write;
-    for stated in [10u64, 1 << 20, 255 << 20] {
+    for stated in [10u64, 1 << 20, 63 << 20] {
         let mut encoder = flate2::write::ZlibEncoder::new(stated.to_le_bytes().to_vec(), flate2::Compression::best());
         for _ in 0..300 {
             encoder.write_all(&[0; 1 << 20]).expect("memory");

@@ -16,7 +16,7 @@ pub enum Error {
         context: usize,
     },
     /// The prompt is empty.
-    #[error("the prompt is empty")]
+    #[error("the prompt is empty: the chat template makes no text of the conversation")]
     EmptyPrompt,
     /// The model has no chat template.
     #[error("the model has no chat template")]

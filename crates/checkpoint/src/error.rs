@@ -43,6 +43,8 @@ enum Inner {
     Unsupported { field: String, expected: String, found: String },
     #[error("expected weights, found a Git LFS pointer")]
     Pointer,
+    #[error("expected at most {most} bytes, found {found}")]
+    TooLarge { most: u64, found: u64 },
     #[error("expected {expected}, found {len} bytes")]
     Size { expected: String, len: u64 },
 }
@@ -88,6 +90,10 @@ impl Error {
         Error::of(file, Inner::Pointer)
     }
 
+    pub(crate) fn too_large(file: &str, most: usize, found: usize) -> Error {
+        Error::of(file, Inner::TooLarge { most: most as u64, found: found as u64 })
+    }
+
     pub(crate) fn size(file: &str, expected: impl ToString, len: usize) -> Error {
         Error::of(file, Inner::Size { expected: shortened(expected), len: len as u64 })
     }
@@ -108,7 +114,7 @@ impl Error {
     pub fn kind(&self) -> ErrorKind {
         match &*self.inner {
             Inner::Unreadable(_) | Inner::Missing => ErrorKind::NotFound,
-            Inner::Invalid { .. } | Inner::Pointer | Inner::Size { .. } => ErrorKind::Invalid,
+            Inner::TooLarge { .. } | Inner::Invalid { .. } | Inner::Pointer | Inner::Size { .. } => ErrorKind::Invalid,
             Inner::Unsupported { .. } => ErrorKind::Unsupported,
         }
     }

@@ -20,13 +20,15 @@ pub(crate) enum Files {
 impl Files {
     /// The file of that name; `None` when there is none.
     pub(crate) fn get(&self, name: &str) -> Result<Option<Blob>> {
-        match self {
+        let blob = match self {
             Files::Directory(directory) => {
-                map(&directory.join(name)).map_err(|problem| Error::unreadable(name, problem))
+                map(&directory.join(name)).map_err(|problem| Error::unreadable(name, problem))?
             }
-            Files::Embedded(files) => {
-                Ok(files.iter().find(|(n, _)| *n == name).map(|(_, bytes)| Blob::from_static(bytes)))
-            }
+            Files::Embedded(files) => files.iter().find(|(n, _)| *n == name).map(|(_, bytes)| Blob::from_static(bytes)),
+        };
+        match blob {
+            Some(blob) if blob.len() > most_bytes(name) => Err(Error::too_large(name, most_bytes(name), blob.len())),
+            blob => Ok(blob),
         }
     }
 
@@ -51,6 +53,17 @@ impl Files {
             Files::Directory(directory) => error.within(directory),
             Files::Embedded(_) => error,
         }
+    }
+}
+
+/// Most bytes of a file: what is parsed takes many times its length in memory.
+fn most_bytes(name: &str) -> usize {
+    match name {
+        "tokenizer.json" => 64 << 20,
+        _ if name.ends_with(".index.json") => 64 << 20,
+        _ if name.ends_with(".json") => 4 << 20,
+        _ if name.ends_with(".jinja") => 1 << 20,
+        _ => usize::MAX,
     }
 }
 

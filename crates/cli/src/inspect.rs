@@ -42,7 +42,7 @@ pub(crate) struct InspectOptions {
     #[arg(long, conflicts_with_all = ["tensors", "metadata", "template", "ctx"])]
     lint: bool,
     /// Positions that the memory is computed for [default: 4096, or what the model can do if less]
-    #[arg(short, long, value_name = "N", value_parser = options::parse_count)]
+    #[arg(short, long, value_name = "N", value_parser = options::parse_context)]
     ctx: Option<usize>,
 }
 

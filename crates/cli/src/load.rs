@@ -4,6 +4,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use anyhow::Context as _;
 use kinglet_chat::Chat;
 use kinglet_engine::{Activation, Activations, MAX_CHUNK, MemoryUse, Options};
 use kinglet_model::assets::Assets;
@@ -65,7 +66,7 @@ impl Needs {
             key_value_bytes: session.key_values,
             state_bytes: session.states,
             scratch_bytes: session.scratch,
-            total_bytes: weights_bytes + session.total(),
+            total_bytes: weights_bytes.saturating_add(session.total()),
             bytes_per_position: MemoryUse::per_position(source.plan()),
         }
     }
@@ -187,7 +188,7 @@ pub(crate) fn load(path: Option<&Path>, options: &ModelOptions, terminal: &Termi
     });
     progress.finish();
     let model = model?;
-    let chat = Chat::new(&model, &engine, context)?;
+    let chat = Chat::new(&model, &engine, context).with_context(|| model_name(path))?;
     let facts = Facts {
         name: model_name(path),
         parameters: parameters(&model),

@@ -17,7 +17,7 @@ pub(crate) struct ModelOptions {
     #[arg(short, long, value_name = "PATH")]
     pub(crate) model: Option<PathBuf>,
     /// Positions of the conversation, prompt and replies together [default: 4096, or what the model can do if less]
-    #[arg(short, long, value_name = "N", allow_negative_numbers = true, value_parser = parse_count)]
+    #[arg(short, long, value_name = "N", allow_negative_numbers = true, value_parser = parse_context)]
     pub(crate) ctx: Option<usize>,
     /// Threads that compute [default: physical cores that this process may use]
     #[arg(short, long, value_name = "N", allow_negative_numbers = true, value_parser = parse_threads)]
@@ -93,6 +93,15 @@ pub(crate) fn parse_count(text: &str) -> Result<usize, String> {
         Ok(0) => Err("must be at least 1".to_owned()),
         Ok(count) => Ok(count),
         Err(error) => Err(error.to_string()),
+    }
+}
+
+/// Reads a number of positions: more than any model has, and few enough for the arithmetic of sizes.
+pub(crate) fn parse_context(text: &str) -> Result<usize, String> {
+    const MOST: usize = 1 << 24;
+    match parse_count(text)? {
+        count if count > MOST => Err(format!("must be at most {MOST}")),
+        count => Ok(count),
     }
 }
 

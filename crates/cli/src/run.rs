@@ -10,7 +10,7 @@ use clap::Args;
 use kinglet_chat::Finish;
 use kinglet_text::Message;
 
-use crate::failure::Failure;
+use crate::failure::{Class, Failure};
 use crate::interrupt::{self, Interrupt};
 use crate::load::{self, Loaded};
 use crate::options::{ModelOptions, ReplyOptions, SamplingOptions};
@@ -169,6 +169,10 @@ fn answer(
     }
 }
 
+/// Most bytes of a text: several times what the longest context of the family holds. Texts take a hundred times their
+/// length in memory until they are tokens.
+const TEXT_LIMIT: u64 = 16 << 20;
+
 /// The text of a file, or of standard input for `-`, without the end of its last line.
 pub(crate) fn read(file: &Path) -> anyhow::Result<String> {
     let mut text = read_exactly(file)?;
@@ -185,11 +189,15 @@ pub(crate) fn read(file: &Path) -> anyhow::Result<String> {
 pub(crate) fn read_exactly(file: &Path) -> anyhow::Result<String> {
     let mut text = String::new();
     let (name, result) = if file == Path::new("-") {
-        ("standard input".to_owned(), io::stdin().lock().read_to_string(&mut text))
+        ("standard input".to_owned(), io::stdin().lock().take(TEXT_LIMIT + 1).read_to_string(&mut text))
     } else {
         let name = crate::terminal::name(&file.display().to_string()).into_owned();
-        (name, std::fs::File::open(file).and_then(|mut file| file.read_to_string(&mut text)))
+        let read = std::fs::File::open(file).and_then(|file| file.take(TEXT_LIMIT + 1).read_to_string(&mut text));
+        (name, read)
     };
+    if text.len() as u64 > TEXT_LIMIT {
+        return Err(Failure::new(Class::DoesNotFit, format!("{name}: more than {TEXT_LIMIT} bytes")).into());
+    }
     result.context(name)?;
     Ok(text)
 }

@@ -1,6 +1,6 @@
 //! Conversations on disk: messages go in, a JSON file comes out, and back; a file is never left half-written.
 
-use std::io::Write;
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
@@ -10,7 +10,7 @@ use crate::failure::{Class, Failure};
 use crate::terminal;
 
 /// Longest file that is read, in bytes.
-const LIMIT: u64 = 64 << 20;
+const LIMIT: u64 = 16 << 20;
 
 /// Writes a file beside `path` and then renames it.
 pub(crate) fn save(path: &Path, messages: &[Message], replace: bool) -> anyhow::Result<()> {
@@ -51,7 +51,9 @@ pub(crate) fn load(path: &Path) -> anyhow::Result<Vec<Message>> {
         )
         .into());
     }
-    let text = std::fs::read_to_string(path).with_context(shown)?;
+    let mut text = String::new();
+    // What is no regular file tells no length.
+    std::fs::File::open(path).and_then(|file| file.take(LIMIT).read_to_string(&mut text)).with_context(shown)?;
     let json = serde_json::from_str(&text)
         .map_err(|error| Failure::new(Class::Damaged, format!("{}: not JSON: {error}", shown())))?;
     let messages = Message::list_from_json(&json).with_context(shown)?;

@@ -253,6 +253,10 @@ fn edit(file: &Path, from: &str, to: &str) {
     std::fs::write(file, text.replacen(from, to, 1)).expect("writable");
 }
 
+fn write(checkpoint: &Path, name: &str, bytes: Vec<u8>) {
+    std::fs::write(checkpoint.join(name), bytes).expect("writable");
+}
+
 /// Overwrites a value of the first matrix in the file, which is bf16.
 fn set_weight(checkpoint: &Path, bits: u16) {
     let path = checkpoint.join("model.safetensors");
@@ -270,6 +274,30 @@ fn set_weight(checkpoint: &Path, bits: u16) {
 }
 
 const DAMAGES: &[Damage] = &[
+    (
+        "sampling",
+        |c| write(c, "generation_config.json", b"{\"temperature\": -1}".to_vec()),
+        ErrorKind::Invalid,
+        &["generation_config.json: temperature", "0 to 100", "-1"],
+    ),
+    (
+        "long template",
+        |c| write(c, "chat_template.jinja", vec![b' '; (1 << 20) + 1]),
+        ErrorKind::Invalid,
+        &["chat_template.jinja", "at most 1048576 bytes"],
+    ),
+    (
+        "long settings",
+        |c| write(c, "generation_config.json", vec![b' '; (4 << 20) + 1]),
+        ErrorKind::Invalid,
+        &["generation_config.json", "at most 4194304 bytes"],
+    ),
+    (
+        "long tokenizer",
+        |c| write(c, "tokenizer.json", vec![b' '; (64 << 20) + 1]),
+        ErrorKind::Invalid,
+        &["tokenizer.json", "at most 67108864 bytes"],
+    ),
     ("nan", |c| set_weight(c, 0x7fc0), ErrorKind::Invalid, &["layers.1.up_proj", "row 3", "finite"]),
     ("infinity", |c| set_weight(c, 0xff80), ErrorKind::Invalid, &["layers.1.up_proj", "row 3", "finite"]),
     ("no config", |c| std::fs::remove_file(c.join("config.json")).expect("there"), ErrorKind::Io, &["config.json"]),

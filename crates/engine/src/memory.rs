@@ -18,14 +18,14 @@ pub struct MemoryUse {
 impl MemoryUse {
     /// Of one session of `context` positions and an engine that reads at most `chunk` ids at once.
     pub fn of(plan: &Plan, context: usize, chunk: usize) -> MemoryUse {
-        let pages = context.div_ceil(crate::session::PAGE) * crate::session::PAGE;
+        let pages = context.div_ceil(crate::session::PAGE).saturating_mul(crate::session::PAGE);
         let states = plan.session_bytes(0);
         MemoryUse { key_values: plan.session_bytes(pages) - states, states, scratch: Scratch::bytes(plan, chunk) }
     }
 
     /// All of it.
     pub fn total(&self) -> u64 {
-        self.key_values + self.states + self.scratch
+        self.key_values.saturating_add(self.states).saturating_add(self.scratch)
     }
 
     /// Bytes that each further position of context takes.

@@ -28,6 +28,8 @@ enum Inner {
     NotFound(PathBuf),
     #[error("{what}: expected {expected}, found {found}")]
     Plan { what: String, expected: String, found: String },
+    #[error("{place}: {source}")]
+    Within { place: String, source: Box<Error> },
     #[error("tensor `{tensor}`: expected {expected}, found {found}")]
     Tensor { tensor: String, expected: String, found: String },
     #[error("{what}")]
@@ -47,6 +49,16 @@ impl Error {
     /// A tensor that is missing or of another shape or type.
     pub fn tensor(tensor: &str, expected: impl Into<String>, found: impl Into<String>) -> Error {
         Inner::Tensor { tensor: tensor.to_owned(), expected: expected.into(), found: found.into() }.into()
+    }
+
+    /// The error with the model's path before it, where it does not begin with one yet.
+    pub(crate) fn within(self, place: &str) -> Error {
+        match self.0 {
+            Inner::Plan { .. } | Inner::Tensor { .. } if !place.is_empty() => {
+                Inner::Within { place: place.to_owned(), source: Box::new(self) }.into()
+            }
+            _ => self,
+        }
     }
 
     /// A sound file that is not for this program.
@@ -75,6 +87,7 @@ impl Error {
             Inner::NotFound(_) => ErrorKind::NotFound,
             Inner::Unsupported { .. } => ErrorKind::Unsupported,
             Inner::Plan { .. } | Inner::Tensor { .. } => ErrorKind::Invalid,
+            Inner::Within { source, .. } => source.kind(),
             Inner::Checkpoint(error) => match error.kind() {
                 kinglet_checkpoint::ErrorKind::NotFound => ErrorKind::NotFound,
                 kinglet_checkpoint::ErrorKind::Unsupported => ErrorKind::Unsupported,
@@ -96,6 +109,7 @@ impl Error {
             Inner::Unsupported { hint, .. } => hint.clone(),
             Inner::Checkpoint(error) => error.hint(),
             Inner::Bundle(error) => error.hint(),
+            Inner::Within { source, .. } => source.hint(),
             _ => None,
         }
     }

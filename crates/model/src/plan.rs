@@ -128,10 +128,11 @@ impl Plan {
     /// all `f32`.
     pub fn session_bytes(&self, context: usize) -> u64 {
         let (a, d) = (&self.attention, &self.delta);
-        let kv = 2 * a.kv_heads * a.head_dim * context;
+        // Each dimension may be within its limit and their product beyond all memory.
+        let product = |factors: &[usize]| factors.iter().fold(1u64, |product, f| product.saturating_mul(*f as u64));
+        let kv = product(&[8, a.kv_heads, a.head_dim, context, self.count(Mixer::GatedAttention)]);
         let delta = d.state_len() + (d.taps - 1) * d.channels();
-        4 * (kv as u64 * self.count(Mixer::GatedAttention) as u64
-            + delta as u64 * self.count(Mixer::GatedDeltaNet) as u64)
+        kv.saturating_add(product(&[4, delta, self.count(Mixer::GatedDeltaNet)]))
     }
 
     /// Weight values of all layers, embedding and untied head: `(linears that are stored as integers in an int8 model,

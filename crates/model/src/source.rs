@@ -36,6 +36,8 @@ pub struct LoadOptions<'a> {
 /// A recognised model that is not loaded yet.
 #[derive(Debug)]
 pub struct Source {
+    /// Its path, for messages; empty for one that is part of the program.
+    place: String,
     plan: Arc<Plan>,
     tied: bool,
     kind: Kind,
@@ -69,7 +71,8 @@ impl Source {
         let facts = std::fs::metadata(path).map_err(|_| Error::not_found(path))?;
         if facts.is_dir() {
             refuse_folder_of_bundles(path)?;
-            return Source::of_checkpoint(Checkpoint::open(path).map_err(Error::checkpoint)?);
+            let place = path.display().to_string();
+            return Source::of_checkpoint(Checkpoint::open(path).map_err(Error::checkpoint)?, place);
         }
         if !facts.is_file() {
             let what = format!("{}: this is neither a file nor a directory", path.display());
@@ -84,8 +87,10 @@ impl Source {
     /// # Errors
     /// A damaged graph, or one of another family.
     pub fn of_bundle(bundle: Bundle) -> Result<Source> {
-        let bound = qwen35::graph::bind(&bundle)?;
+        let place = bundle.name().to_owned();
+        let bound = qwen35::graph::bind(&bundle).map_err(|error| error.within(&place))?;
         Ok(Source {
+            place,
             plan: Arc::new(bound.plan.clone()),
             tied: bound.weights.head.is_none(),
             kind: Kind::Bundle(Box::new((bundle, bound))),
@@ -97,13 +102,13 @@ impl Source {
     /// # Errors
     /// As [`open`](Self::open).
     pub fn embedded(files: &'static [(&'static str, &'static [u8])]) -> Result<Source> {
-        Source::of_checkpoint(Checkpoint::embedded(files).map_err(Error::checkpoint)?)
+        Source::of_checkpoint(Checkpoint::embedded(files).map_err(Error::checkpoint)?, String::new())
     }
 
-    fn of_checkpoint(checkpoint: Checkpoint) -> Result<Source> {
-        let plan = qwen35::checkpoint::plan(checkpoint.config())?;
+    fn of_checkpoint(checkpoint: Checkpoint, place: String) -> Result<Source> {
+        let plan = qwen35::checkpoint::plan(checkpoint.config()).map_err(|error| error.within(&place))?;
         let tied = !qwen35::checkpoint::has_head(&checkpoint);
-        Ok(Source { plan: Arc::new(plan), tied, kind: Kind::Checkpoint(Box::new(checkpoint)) })
+        Ok(Source { place, plan: Arc::new(plan), tied, kind: Kind::Checkpoint(Box::new(checkpoint)) })
     }
 
     /// What the model computes.
@@ -132,10 +137,11 @@ impl Source {
     /// # Errors
     /// A file or section of them that is missing or damaged.
     pub fn assets(&self) -> Result<Assets> {
-        match &self.kind {
+        let assets = match &self.kind {
             Kind::Checkpoint(checkpoint) => qwen35::checkpoint::assets(checkpoint),
             Kind::Bundle(bundle) => qwen35::metadata::assets(&bundle.0),
-        }
+        };
+        assets.map_err(|error| error.within(&self.place))
     }
 
     /// Bytes of mapped files that every token reads, so that it is slow unless they stay in memory.
@@ -164,24 +170,20 @@ impl Source {
     /// # Errors
     /// A tensor that is missing or of the wrong shape, type or value.
     pub fn load(self, options: LoadOptions<'_>) -> Result<Model> {
+        let assets = self.assets()?;
         match self.kind {
             Kind::Checkpoint(checkpoint) => {
-                let weights = qwen35::checkpoint::weights(&checkpoint, &self.plan, options)?;
+                let weights = qwen35::checkpoint::weights(&checkpoint, &self.plan, options);
                 Ok(Model {
-                    weights: Arc::new(weights),
-                    assets: qwen35::checkpoint::assets(&checkpoint)?,
+                    weights: Arc::new(weights.map_err(|error| error.within(&self.place))?),
+                    assets,
                     notices: qwen35::checkpoint::notices(&checkpoint),
                     plan: self.plan,
                 })
             }
             Kind::Bundle(bundle) => {
-                let (bundle, bound) = *bundle;
-                Ok(Model {
-                    assets: qwen35::metadata::assets(&bundle)?,
-                    weights: Arc::new(bound.weights),
-                    notices: bound.notices,
-                    plan: self.plan,
-                })
+                let (_, bound) = *bundle;
+                Ok(Model { assets, weights: Arc::new(bound.weights), notices: bound.notices, plan: self.plan })
             }
         }
     }

@@ -49,10 +49,28 @@ fn what_is_no_tokenizer_is_refused_with_the_reason() {
 
 #[test]
 fn a_file_beyond_the_size_limit_is_not_even_parsed() {
-    let zeros = vec![0; (300 << 20) + 1];
+    let zeros = vec![0; (64 << 20) + 1];
     let start = Instant::now();
     assert!(matches!(Tokenizer::from_json(&zeros), Err(Error::TokenizerTooLarge { .. })));
     assert!(start.elapsed() < Duration::from_millis(100));
+}
+
+#[test]
+fn patterns_and_added_tokens_are_limited_in_number_and_length() {
+    let split = json!({"type": "Split", "pattern": {"Regex": "a"}, "behavior": "Isolated", "invert": false});
+    let level = json!({"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": false, "use_regex": false});
+    let steps =
+        |count: usize| -> Vec<Value> { vec![split.clone(); count].into_iter().chain([level.clone()]).collect() };
+    let read = |path: &str, value: Value| {
+        Tokenizer::from_json(changed(path, value).to_string().as_bytes()).map(drop).map_err(|error| error.to_string())
+    };
+    assert_eq!(read("/pre_tokenizer/pretokenizers", json!(steps(16))), Ok(()));
+    let error = read("/pre_tokenizer/pretokenizers", json!(steps(17))).expect_err("one too many");
+    assert!(error.contains("17 split patterns, more than 16"), "{error}");
+    let token = |id: usize| json!({"id": id, "content": format!("<{id:01000}>"), "special": true, "single_word": false, "lstrip": false, "rstrip": false, "normalized": false});
+    let many: Vec<Value> = (0..5000).map(|n| token(614 + n)).collect();
+    let error = read("/added_tokens", json!(many)).expect_err("too many");
+    assert!(error.contains("added_tokens: they hold"), "{error}");
 }
 
 #[test]
@@ -226,6 +244,7 @@ fn templates_that_would_not_end_are_stopped() {
         ("a great product", "{{ 'x' * 99999999999 }}".to_owned()),
         ("a list of a great product", "{{ ([1] * 99999999999)|tojson }}".to_owned()),
         ("a wide indent", "{{ 'a\nb'|indent(9999999999) }}".to_owned()),
+        ("a wide field", "{{ '{:>3999999999}'.format(1) }}".to_owned()),
         ("a wide format", "{{ '%999999999d'|format(1) }}".to_owned()),
         ("endless output", "{% for a in range(100000) %}{{ 'x' * 1000 }}{% endfor %}".to_owned()),
         ("raising at length", "{{ raise_exception('x' * 1000000) }}".to_owned()),

@@ -10,6 +10,7 @@ use kinglet_bundle::Bundle;
 use kinglet_lint::{Group, Report, Severity};
 
 use crate::failure::{Class, Failure};
+use crate::terminal;
 
 /// Findings of a rule that are written out; `--json` has more of them.
 const SHOWN: usize = 3;
@@ -43,11 +44,12 @@ fn write(out: &mut impl Write, report: &Report) -> io::Result<()> {
 fn write_group(out: &mut impl Write, group: &Group) -> io::Result<()> {
     writeln!(out, "{} {}: {}", group.severity, group.rule, group.meaning)?;
     for finding in group.findings.iter().take(SHOWN) {
-        writeln!(out, "  {}: {}", finding.place, finding.message)?;
+        let (place, message) = (finding.place.to_string(), &finding.message);
+        writeln!(out, "  {}: {}", terminal::name(&place), terminal::name(message))?;
     }
     if group.count > SHOWN as u64 {
         let signatures: Vec<String> =
-            group.by_signature.iter().map(|(name, count)| format!("{name} {count}")).collect();
+            group.by_signature.iter().map(|(name, count)| format!("{} {count}", terminal::name(name))).collect();
         writeln!(out, "  {} in all: {}", group.count, signatures.join(", "))?;
     }
     if let Some(hint) = group.hint {

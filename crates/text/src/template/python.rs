@@ -88,6 +88,10 @@ fn method(state: &mut State<'_, '_>, value: &Value, name: &str, args: &[Value]) 
             let (separator, count): (&str, Option<usize>) = from_args(args)?;
             rsplit(text, separator, count)
         }
+        // The width of a field is not counted as work.
+        "format" if text.as_bytes().chunk_by(|a, b| a.is_ascii_digit() && b.is_ascii_digit()).any(|c| c.len() > 6) => {
+            Err(Error::new(ErrorKind::InvalidOperation, "a number of more than six digits in a format"))
+        }
         "splitlines" => {
             let (keep_ends,): (Option<bool>,) = from_args(args)?;
             Ok(lines(text, keep_ends == Some(true)).into_iter().map(Value::from).collect())

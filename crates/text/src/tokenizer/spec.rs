@@ -11,11 +11,16 @@ use tokenizers::models::bpe::{BPE, Vocab};
 use tokenizers::utils::SysRegex;
 
 /// Largest `tokenizer.json` that is read, in bytes; that of the released models has 13 MB.
-const MAX_BYTES: usize = 300 << 20;
+const MAX_BYTES: usize = 64 << 20;
 /// Longest split pattern that is compiled, in bytes.
 const MAX_PATTERN: usize = 16 << 10;
+/// Most split patterns; each may compile to megabytes.
+const MAX_SPLITS: usize = 16;
 /// Longest content of an added token, in bytes.
 const MAX_ADDED: usize = 1 << 10;
+
+/// Most bytes of all added tokens together: they are looked for in one automaton, which takes many times as much.
+const MAX_ADDED_BYTES: usize = 4 << 20;
 
 /// A checked tokenizer file.
 pub(super) struct Spec {
@@ -202,6 +207,10 @@ fn read_pre_tokenizer(step: Option<Step>) -> Result<Vec<SysRegex>, Error> {
         let expected = "with add_prefix_space and use_regex false";
         return Err(unsupported("pre_tokenizer.ByteLevel", "of another kind", expected));
     }
+    if splits.len() > MAX_SPLITS {
+        let reason = format!("there are {} split patterns, more than {MAX_SPLITS}", splits.len());
+        return Err(inconsistent("pre_tokenizer", reason));
+    }
     splits.iter().map(read_split).collect()
 }
 
@@ -233,6 +242,10 @@ fn read_added(entries: Vec<Added>, vocab: &Vocab, compose: bool) -> Result<Vec<A
     let mut added: Vec<AddedToken> = Vec::with_capacity(entries.len());
     let mut seen = HashSet::new();
     let mut next = u32::try_from(vocab.len()).map_err(|_| inconsistent("model.vocab", "too many tokens".to_owned()))?;
+    let bytes: usize = entries.iter().map(|entry| entry.content.len()).sum();
+    if bytes > MAX_ADDED_BYTES {
+        return Err(inconsistent(SECTION, format!("they hold {bytes} bytes, more than {MAX_ADDED_BYTES}")));
+    }
     for entry in entries {
         let name = &entry.content;
         if name.is_empty() || name.len() > MAX_ADDED {

@@ -198,10 +198,10 @@ pub(crate) fn assets(checkpoint: &Checkpoint) -> Result<Assets> {
     let file = |name: &str| checkpoint.file(name).map_err(Error::checkpoint);
     let json = |name: &str| -> Result<serde_json::Value> {
         let Some(blob) = file(name)? else { return Ok(serde_json::Value::Null) };
-        serde_json::from_slice(&blob).map_err(|e| Error::tensor(name, "valid JSON", e.to_string()))
+        serde_json::from_slice(&blob).map_err(|e| Error::plan(name, "valid JSON".to_owned(), e))
     };
     let tokenizer = file("tokenizer.json")?
-        .ok_or_else(|| Error::tensor("tokenizer.json", "the checkpoint's tokenizer", "no such file"))?;
+        .ok_or_else(|| Error::plan("tokenizer.json", "the checkpoint's tokenizer".to_owned(), "no such file"))?;
     let (generation, settings) = (json("generation_config.json")?, json("tokenizer_config.json")?);
     let template = match file("chat_template.jinja")? {
         Some(blob) => Some(String::from_utf8_lossy(&blob).into_owned()),
@@ -212,22 +212,35 @@ pub(crate) fn assets(checkpoint: &Checkpoint) -> Result<Assets> {
     ids.extend(settings["eos_token"].as_str().and_then(|token| added_token(&tokenizer, token)));
     ids.sort_unstable();
     ids.dedup();
-    let number = |key: &str| generation[key].as_f64().map(|v| v as f32);
     Ok(Assets {
         tokenizer: tokenizer.to_vec(),
         template,
         stops: ids.into_iter().map(Stop::Id).collect(),
-        sampling: SamplingAdvice {
-            // Temperature 0 is greedy, which is what a model wants that was made not to be sampled from.
-            temperature: if generation["do_sample"] == false { Some(0.0) } else { number("temperature") },
-            top_k: generation["top_k"].as_u64().map(|k| k as usize),
-            top_p: number("top_p"),
-            min_p: number("min_p"),
-            presence_penalty: number("presence_penalty"),
-            repetition_penalty: number("repetition_penalty"),
-        },
+        sampling: sampling(&generation)?,
         thinks_by_default: false,
         context: Some(checkpoint.config().max_position_embeddings),
+    })
+}
+
+/// The sampling values of `generation_config.json`, each within the range that a sampler can use.
+fn sampling(generation: &serde_json::Value) -> Result<SamplingAdvice> {
+    const FILE: &str = "generation_config.json";
+    let number = |key: &str, least: f64, most: f64| match &generation[key] {
+        serde_json::Value::Null => Ok(None),
+        value => match value.as_f64().filter(|number| (least..=most).contains(number)) {
+            Some(number) => Ok(Some(number as f32)),
+            None => Err(Error::plan(&format!("{FILE}: {key}"), format!("{least} to {most}"), value)),
+        },
+    };
+    let temperature = number("temperature", 0.0, 100.0)?;
+    Ok(SamplingAdvice {
+        // Temperature 0 is greedy, which is what a model wants that was made not to be sampled from.
+        temperature: if generation["do_sample"] == false { Some(0.0) } else { temperature },
+        top_k: number("top_k", 0.0, 1e9)?.map(|k| k as usize),
+        top_p: number("top_p", 0.0, 1.0)?,
+        min_p: number("min_p", 0.0, 1.0)?,
+        presence_penalty: number("presence_penalty", -100.0, 100.0)?,
+        repetition_penalty: number("repetition_penalty", 0.01, 100.0)?,
     })
 }
 
