@@ -66,7 +66,10 @@ pub(crate) struct ConvertOptions {
     /// Threads that work; they change no byte [default: all cores]
     #[arg(short, long, value_name = "N", value_parser = options::parse_threads)]
     threads: Option<usize>,
-    /// Write one JSON object, with a line for every tensor
+    /// Also list every tensor: bytes, range of scales, errors
+    #[arg(long, conflicts_with_all = ["dry_run", "verify_lock", "sensitivity"])]
+    tensors: bool,
+    /// Write one JSON object, with every tensor in it
     #[arg(long)]
     json: bool,
 }
@@ -163,6 +166,9 @@ fn convert(
         serde_json::to_writer_pretty(&mut out, &object).map_err(io::Error::from)?;
         writeln!(out)?;
     } else {
+        if options.tensors {
+            text::tensors(&mut out, &outcome.tensors)?;
+        }
         text::outcome(&mut out, &outcome)?;
         let shown = terminal::name(&path.display().to_string()).into_owned();
         writeln!(io::stderr(), "wrote {shown} in {}", units::time(begun.elapsed()))?;

@@ -46,7 +46,7 @@ fn pass_over_templates() {
     }));
 }
 
-/// Run Qwen3.5 models on this computer's CPU
+/// Run Qwen3.5 models on this computer's CPU, and make bundles of them
 ///
 /// Replies and results go to standard output, everything else to standard error. Colour and progress are shown on
 /// terminals only, and no colour where NO_COLOR is set.

@@ -80,7 +80,7 @@ pub enum Error {
         line: usize,
     },
     /// The template used an operation on a value that does not have it.
-    #[error("chat template, line {line}: {reason}")]
+    #[error("chat template{}: {reason}", At(*line))]
     TemplateFailed {
         /// Line in the template, counted from 1; 0 where unknown.
         line: usize,
@@ -88,7 +88,7 @@ pub enum Error {
         reason: String,
     },
     /// The template was stopped because it would not end or grows without bound.
-    #[error("chat template, line {line}: stopped, {reason}")]
+    #[error("chat template{}: stopped, {reason}", At(*line))]
     TemplateLimit {
         /// Line in the template, counted from 1; 0 where unknown.
         line: usize,
@@ -103,6 +103,15 @@ pub enum Error {
         /// The field and what is wrong with it.
         reason: String,
     },
+}
+
+/// A line of a template, if it is known.
+struct At(usize);
+
+impl std::fmt::Display for At {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if self.0 == 0 { Ok(()) } else { write!(f, ", line {}", self.0) }
+    }
 }
 
 impl Error {
