@@ -146,13 +146,19 @@ fn convert(
     terminal: &Terminal,
 ) -> anyhow::Result<ExitCode> {
     let begun = Instant::now();
+    let interrupt = Interrupt::install()?;
+    interrupt.begin_files();
     let mut output = Output::create(path, options.force)?;
-    let lock_file = Output::create(&lock_path(path), options.force)?;
-    let Some(outcome) = write(conversion, &mut output, options, terminal)? else {
+    let mut lock_file = Output::create(&lock_path(path), options.force)?;
+    let Some(outcome) = write(conversion, &mut output, &interrupt, options, terminal)? else {
         return Ok(ExitCode::from(interrupt::EXIT_CODE));
     };
+    // All bytes of both find their room before either has its name.
+    let written = lock_file.write_all(outcome.lock.to_json().as_bytes()).and_then(|()| lock_file.flush());
+    written.map_err(|error| lock_file.error(error))?;
     output.commit()?;
-    write_lock(lock_file, &outcome)?;
+    lock_file.commit()?;
+    interrupt.end();
     let seconds = begun.elapsed().as_secs_f64();
     let mut out = io::stdout().lock();
     if options.json {
@@ -180,11 +186,10 @@ fn convert(
 fn write(
     conversion: &Conversion,
     output: &mut Output,
+    interrupt: &Interrupt,
     options: &ConvertOptions,
     terminal: &Terminal,
 ) -> anyhow::Result<Option<Outcome>> {
-    let interrupt = Interrupt::install()?;
-    interrupt.begin();
     let (mut reading, mut writing) =
         (Progress::new(terminal.stderr, "reading"), Progress::new(terminal.stderr, "writing"));
     let threads = threads(options);
@@ -201,7 +206,6 @@ fn write(
     });
     reading.finish();
     writing.finish();
-    interrupt.end();
     match result {
         Ok(outcome) => Ok(Some(outcome)),
         Err(error) if error.kind() == ErrorKind::Interrupted => {
@@ -210,10 +214,4 @@ fn write(
         }
         Err(error) => Err(error.into()),
     }
-}
-
-fn write_lock(mut file: Output, outcome: &Outcome) -> anyhow::Result<()> {
-    let written = file.write_all(outcome.lock.to_json().as_bytes());
-    written.map_err(|error| file.error(error))?;
-    Ok(file.commit()?)
 }

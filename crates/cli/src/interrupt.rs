@@ -13,6 +13,8 @@ pub(crate) struct Interrupt(Arc<Flags>);
 #[derive(Debug, Default)]
 struct Flags {
     replying: AtomicBool,
+    /// Whether a second request is left to whoever heeds the first: what was begun on disk must be taken away.
+    patient: AtomicBool,
     asked: AtomicBool,
 }
 
@@ -35,7 +37,14 @@ impl Interrupt {
 
     /// Notes a wish to stop; `false` when no reply is there to heed it.
     pub(crate) fn request(&self) -> bool {
-        self.0.replying.load(Ordering::Relaxed) && !self.0.asked.swap(true, Ordering::Relaxed)
+        let replying = self.0.replying.load(Ordering::Relaxed);
+        replying && (!self.0.asked.swap(true, Ordering::Relaxed) || self.0.patient.load(Ordering::Relaxed))
+    }
+
+    /// Work on files begins, which must not be left half-made: all wishes are left to it until [`end`](Self::end).
+    pub(crate) fn begin_files(&self) {
+        self.0.patient.store(true, Ordering::Relaxed);
+        self.begin();
     }
 
     /// A reply begins: earlier wishes are not about it.
@@ -58,6 +67,15 @@ impl Interrupt {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn work_on_files_is_never_ended_at_once() {
+        let interrupt = Interrupt::default();
+        interrupt.begin_files();
+        assert!(interrupt.request() && interrupt.request() && interrupt.asked());
+        interrupt.end();
+        assert!(!interrupt.request(), "once it is done");
+    }
 
     #[test]
     fn only_the_first_request_during_a_reply_is_heeded() {

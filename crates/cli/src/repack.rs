@@ -106,10 +106,13 @@ pub(crate) fn run_unpack(options: &UnpackOptions) -> anyhow::Result<ExitCode> {
 }
 
 pub(crate) fn run_pack(options: &PackOptions, terminal: &Terminal) -> anyhow::Result<ExitCode> {
-    let mut output = Output::create(&options.output, options.force)?;
-    let packed = watched(terminal, |watch| Ok(pack::pack(&options.folder, &mut output, watch)?))?;
+    let packed = watched(terminal, |watch| {
+        let mut output = Output::create(&options.output, options.force)?;
+        let packed = pack::pack(&options.folder, &mut output, watch)?;
+        output.commit()?;
+        Ok(packed)
+    })?;
     let Some(packed) = packed else { return Ok(ExitCode::from(interrupt::EXIT_CODE)) };
-    output.commit()?;
     for file in &packed.changed {
         writeln!(io::stderr(), "changed since it was unpacked: {}", terminal::name(file))?;
     }
@@ -123,10 +126,13 @@ pub(crate) fn run_set(options: &SetOptions, terminal: &Terminal) -> anyhow::Resu
         return Err(Failure::usage("there is nothing to change").hint("kinglet set --help lists what can be").into());
     }
     let target = options.output.as_deref().unwrap_or(&options.bundle);
-    let mut output = Output::create(target, options.force || options.output.is_none())?;
-    let receipt = watched(terminal, |watch| Ok(set(&bundle, &changes, &mut output, watch)?))?;
+    let receipt = watched(terminal, |watch| {
+        let mut output = Output::create(target, options.force || options.output.is_none())?;
+        let receipt = set(&bundle, &changes, &mut output, watch)?;
+        output.commit()?;
+        Ok(receipt)
+    })?;
     let Some(receipt) = receipt else { return Ok(ExitCode::from(interrupt::EXIT_CODE)) };
-    output.commit()?;
     wrote(target, receipt.size_bytes)
 }
 
@@ -157,7 +163,7 @@ fn watched<T>(
     work: impl FnOnce(&mut dyn FnMut(u64, u64) -> ControlFlow<()>) -> anyhow::Result<T>,
 ) -> anyhow::Result<Option<T>> {
     let interrupt = Interrupt::install()?;
-    interrupt.begin();
+    interrupt.begin_files();
     let mut progress = Progress::new(terminal.stderr, "writing");
     let result = work(&mut |done, total| {
         progress.update(done, total);

@@ -46,3 +46,31 @@ fn an_interrupted_reply_in_json_is_whole_json() {
     assert_eq!(json["finish_reason"], "cancelled");
     assert!(json["content"].as_str().is_some_and(|text| !text.is_empty()));
 }
+
+#[test]
+fn an_interrupted_conversion_leaves_all_or_nothing() {
+    let folder = std::env::temp_dir().join(format!("kinglet-interrupt-{}", std::process::id()));
+    for wait in [30, 80, 150, 250] {
+        let _ = std::fs::remove_dir_all(&folder);
+        std::fs::create_dir_all(&folder).expect("writable");
+        let mut child = Command::new(env!("CARGO_BIN_EXE_kinglet"))
+            .args(["convert", concat!(env!("CARGO_MANIFEST_DIR"), "/../../models/demo"), "--recipe", "float", "-o"])
+            .arg(folder.join("demo.litertlm"))
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("the program was built");
+        std::thread::sleep(std::time::Duration::from_millis(wait));
+        for _ in 0..3 {
+            // It may have ended by now, which is as good.
+            let _ = Command::new("kill").args(["-INT", &child.id().to_string()]).stderr(Stdio::null()).status();
+        }
+        let status = child.wait().expect("it ends");
+        let names: Vec<_> = std::fs::read_dir(&folder).expect("there").flatten().map(|e| e.file_name()).collect();
+        // Before the conversion begins, the signal ends the program itself, and it has no exit code.
+        let expected = if status.code() == Some(0) { 2 } else { 0 };
+        assert_eq!(names.len(), expected, "{status} after {wait} ms: {names:?}");
+    }
+    std::fs::remove_dir_all(folder).expect("ours");
+}

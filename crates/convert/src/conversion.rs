@@ -3,6 +3,7 @@
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use kinglet_blob::Blob;
 use kinglet_bundle::write::{Output, Part as BundlePart, Receipt, Writer, tokenizer_section};
@@ -243,11 +244,14 @@ impl Conversion {
 
     fn prepare(&self, watch: &mut Watch<'_>) -> Result<Prepared> {
         let parts = self.parts();
+        let stop = AtomicBool::new(false);
         std::thread::scope(|scope| {
-            let inputs = scope.spawn(|| inputs::hash(&self.files));
+            let inputs = scope.spawn(|| inputs::hash(&self.files, &stop));
             let threads = self.threads.saturating_sub(1).max(1);
-            let scales = scan::scales(&parts, threads, &mut |done, total| watch(Stage::Reading, done, total))?;
-            Ok(Prepared { scales, inputs: inputs.join().expect("hashing does not panic") })
+            let scales = scan::scales(&parts, threads, &mut |done, total| watch(Stage::Reading, done, total));
+            // The scope waits for the digests, and nobody wants them after an error.
+            stop.store(scales.is_err(), Ordering::Relaxed);
+            Ok(Prepared { scales: scales?, inputs: inputs.join().expect("hashing does not panic") })
         })
     }
 

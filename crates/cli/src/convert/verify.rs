@@ -12,8 +12,9 @@ use serde_json::json;
 
 use super::ConvertOptions;
 use crate::failure::{Class, Failure};
+use crate::interrupt::{self, Interrupt};
+use crate::load;
 use crate::terminal::{self, Terminal};
-use crate::{interrupt, load};
 
 /// Exits with 1 where they differ. The bundle is built in a temporary file beside the lock, which is removed.
 pub(super) fn run(options: &ConvertOptions, path: &Path, terminal: &Terminal) -> anyhow::Result<ExitCode> {
@@ -21,11 +22,14 @@ pub(super) fn run(options: &ConvertOptions, path: &Path, terminal: &Terminal) ->
     let json = std::fs::read(path).map_err(|error| Failure::new(Class::NotFound, format!("{shown}: {error}")))?;
     let lock = Lock::parse(&shown, &json)?;
     let conversion = Conversion::open(load::source(Some(&options.checkpoint))?, &request(&lock, options)?)?;
+    let interrupt = Interrupt::install()?;
+    interrupt.begin_files();
     let mut output = Output::create(&path.with_extension("rebuilt"), true)?;
-    let Some(outcome) = super::write(&conversion, &mut output, options, terminal)? else {
+    let Some(outcome) = super::write(&conversion, &mut output, &interrupt, options, terminal)? else {
         return Ok(ExitCode::from(interrupt::EXIT_CODE));
     };
     drop(output);
+    interrupt.end();
     let differences = lock.differences(&outcome.lock);
     let mut out = io::stdout().lock();
     if options.json {
