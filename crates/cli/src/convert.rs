@@ -162,14 +162,7 @@ fn convert(
     let seconds = begun.elapsed().as_secs_f64();
     let mut out = io::stdout().lock();
     if options.json {
-        let object = json!({
-            "bundle": path.display().to_string(),
-            "seconds": seconds,
-            "lock": outcome.lock,
-            "tensors": outcome.tensors,
-            "self_check": outcome.self_check,
-        });
-        serde_json::to_writer_pretty(&mut out, &object).map_err(io::Error::from)?;
+        serde_json::to_writer_pretty(&mut out, &to_json(path, seconds, &outcome)).map_err(io::Error::from)?;
         writeln!(out)?;
     } else {
         if options.tensors {
@@ -180,6 +173,16 @@ fn convert(
         writeln!(io::stderr(), "wrote {shown} in {}", units::time(begun.elapsed()))?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn to_json(path: &Path, seconds: f64, outcome: &Outcome) -> serde_json::Value {
+    json!({
+        "bundle": path.display().to_string(),
+        "seconds": seconds,
+        "lock": outcome.lock,
+        "tensors": outcome.tensors,
+        "self_check": outcome.self_check,
+    })
 }
 
 /// `None`: the user asked to stop, and nothing is left of it.
