@@ -67,6 +67,12 @@ fn patterns_and_added_tokens_are_limited_in_number_and_length() {
     assert_eq!(read("/pre_tokenizer/pretokenizers", json!(steps(16))), Ok(()));
     let error = read("/pre_tokenizer/pretokenizers", json!(steps(17))).expect_err("one too many");
     assert!(error.contains("17 split patterns, more than 16"), "{error}");
+    for pattern in ["((((a{1000}){1000}){1000}){1000}){1000}", "a{99999999999999999999}", "a{1,2000}b{2000}"] {
+        let error = read("/pre_tokenizer/pretokenizers/0/pattern/Regex", json!(pattern)).expect_err(pattern);
+        assert!(error.contains("repetitions come to more than 1048576"), "{error}");
+    }
+    let honest = r"\p{N}{1,3}|[^\s\p{L}]{2,}|a{200}b{200}|x{ 1}";
+    assert_eq!(read("/pre_tokenizer/pretokenizers/0/pattern/Regex", json!(honest)), Ok(()));
     let token = |id: usize| json!({"id": id, "content": format!("<{id:01000}>"), "special": true, "single_word": false, "lstrip": false, "rstrip": false, "normalized": false});
     let many: Vec<Value> = (0..5000).map(|n| token(614 + n)).collect();
     let error = read("/added_tokens", json!(many)).expect_err("too many");

@@ -16,6 +16,8 @@ const MAX_BYTES: usize = 64 << 20;
 const MAX_PATTERN: usize = 16 << 10;
 /// Most split patterns; each may compile to megabytes.
 const MAX_SPLITS: usize = 16;
+/// Most that the counts of all repetitions in a pattern come to when they are multiplied, as nested ones are.
+const MAX_REPETITIONS: u64 = 1 << 20;
 /// Longest content of an added token, in bytes.
 const MAX_ADDED: usize = 1 << 10;
 
@@ -214,6 +216,20 @@ fn read_pre_tokenizer(step: Option<Step>) -> Result<Vec<SysRegex>, Error> {
     splits.iter().map(read_split).collect()
 }
 
+/// The product of the largest count of each `{n,m}`.
+fn repetitions(pattern: &str) -> u64 {
+    let counts = pattern.split('{').skip(1).map(|rest| {
+        let inside = rest.split('}').next().unwrap_or_default();
+        // What is no number is no count, as in `\p{L}`; one beyond all numbers is the largest.
+        let count = |text: &str| match text.trim() {
+            digits if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) => 1,
+            digits => digits.parse().unwrap_or(u64::MAX),
+        };
+        inside.split(',').map(count).max().unwrap_or(1).max(1)
+    });
+    counts.fold(1, u64::saturating_mul)
+}
+
 fn read_split(step: &Step) -> Result<SysRegex, Error> {
     if step.kind != "Split" {
         return Err(unsupported("pre_tokenizer.type", step.kind.clone(), "Split or ByteLevel"));
@@ -232,6 +248,10 @@ fn read_split(step: &Step) -> Result<SysRegex, Error> {
             return Err(unsupported("pre_tokenizer.Split.pattern", "not a regular expression", "Regex"));
         }
     };
+    if repetitions(pattern) > MAX_REPETITIONS {
+        let reason = format!("its repetitions come to more than {MAX_REPETITIONS}");
+        return Err(inconsistent("pre_tokenizer.Split.pattern", reason));
+    }
     SysRegex::new(pattern).map_err(|error| inconsistent("pre_tokenizer.Split.pattern", error.to_string()))
 }
 
